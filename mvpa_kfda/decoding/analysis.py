@@ -24,7 +24,7 @@ from ..kfda.folds import (
 from ..kfda.kernels import RBF, Linear, Polynomial, kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
-from ..metrics.classes import METRICS
+from ..metrics.classes import METRICS, Metric
 from ..metrics.names import (
     FunctionMetric,
     check_regression_scoring,
@@ -32,6 +32,7 @@ from ..metrics.names import (
     name_functions,
     record_pairs,
 )
+from ..metrics.regression import REGRESSION_METRICS
 from ..utils.checkpoint import digest
 from ..utils.checks import (
     check_components,
@@ -133,9 +134,13 @@ def make_analysis(
         classes, codes = check_labels(trials.y, trials.n)
         warn_of(find_alike_names(codes, classes))
         targets = codes
+    all_metrics = METRICS if values is None else REGRESSION_METRICS
+    all_metrics = all_metrics | {name: f(classes) for name, f in functions.items()}
+    metrics = {name: all_metrics[name] for name in scoring}
     if groups is not None:
         groups = check_per_trial(groups, trials.n, "groups")
     if values is not None:
+        metrics = {name: values.given_unit(each) for name, each in metrics.items()}
         folds = _folds_of_values(cv, values, groups, trials.numbers)
     else:
         others = trials.test, trials.train_on
@@ -159,7 +164,7 @@ def make_analysis(
             what = f"To permute {trials.n} values {n_permutations} times"
             check_memory(8 * trials.n * n_permutations, what, "fewer permutations")
         if positions is not None:
-            n_scalar = sum(x not in METRICS or METRICS[x].scalar for x in scoring)
+            n_scalar = sum(metric.scalar for metric in metrics.values())
             map_of = permuting.kept, shape, positions.fewer
             check_labellings(*map_of, n_scalar, n_permutations)
 
@@ -189,9 +194,8 @@ def make_analysis(
     inner = _make_inner_folds(observed, values is not None) if tuned else None
     known = {
         "folds": samples.folds,
-        "scoring": scoring,
+        "metrics": metrics,
         "dtype": procedure.running.dtype,
-        "functions": {name: maker(classes) for name, maker in functions.items()},
         "learned": learned.seeded(seed),
         "inner": inner,
     }
@@ -234,7 +238,7 @@ def make_analysis(
             **known,
             **options,
         )
-        parameters |= repeating.record(averaging, draws) | record_pairs(task.functions)
+        parameters |= repeating.record(averaging, draws) | record_pairs(metrics)
         parameters["train_on"] = trials.train_on and trials.train_on.record
         parameters["class_sizes"] = np.bincount(of_trials.codes).tolist()
     analysis = Analysis(
@@ -361,6 +365,23 @@ class Values:
     #: given = mean + scale * levels[codes].
     mean: float
     scale: float
+
+    def given_unit(self, metric):
+        """A metric of standardised values, in the unit of the given ones."""
+        mean, scale = self.mean, self.scale
+
+        def score(tested):
+            true, predicted = tested.true[:, 0], tested.predicted[:, 0]
+            if not isinstance(metric, FunctionMetric):
+                return metric.score(true, predicted)[np.newaxis] * scale**metric.power
+            # Functions are shown the given values.
+            pairs = zip(mean + scale * true.T, mean + scale * predicted.T, strict=True)
+            of_each = [metric.mean(*pair, None, tested.shapes) for pair in pairs]
+            return np.array([of_each])
+
+        # Numbers that are all equal are as one class.
+        undefined = {"needs_two_classes": metric.needs_spread}
+        return Metric(score, metric.chance, "", **undefined)
 
 
 def check_values(y, n_trials):
@@ -630,7 +651,7 @@ def describe_run(positions, first, analysis, parameters, identity):
     # What functions make of some labels tells them apart.
     labels = classes[samples.codes]
     some = labels, labels[::-1], np.random.default_rng(0).normal(size=(n, c))
-    for name, metric in task.functions.items():
+    for name, metric in task.metrics.items():
         if isinstance(metric, FunctionMetric):
             values[f"scoring's {name}"] = metric.mean(*some, [(1, n, n)])
     packages = {f"version of {k}": v for k, v in versions().items()}

@@ -43,7 +43,6 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-from sklearn import config_context
 
 from ..inference.permutation import find_price
 from ..kfda.direct import Plan, Stack, prepare_sorted
@@ -583,8 +582,7 @@ def with_grams(positions, block, task):
         if kernel.shift_free:
             X = X - X.mean(axis=0)
         try:
-            with config_context(assume_finite=True, skip_parameter_validation=True):
-                K = gram_of(X, kernel.fit(X))
+            K = gram_of(X, kernel.fit(X))
         except ValueError as error:  # of the user's own kernel
             raise ValueError(f"{positions.where(position)}{error}") from error
         of_gram = InnerProducts(X.shape[1]) if kernel.is_linear else Precomputed()

@@ -58,19 +58,18 @@ from .analysis import decode, make_analysis
 from .positions import GeneralizationPositions, RaggedIndices, WindowPositions
 from .problems import refusal
 from .procedure import (
-    CheckpointOptions,
     ClassOptions,
-    ClassScoreOptions,
     JobOptions,
     LoggedJobOptions,
-    NullOptions,
     Predicted,
     Procedure,
+    RunOptions,
     Windowing,
     WindowOptions,
     decodes,
     taken,
 )
+from .run import KeptNull
 
 if TYPE_CHECKING:
     from mne import (
@@ -157,24 +156,20 @@ class TrialOptions(TypedDict, total=False):
     train_on: ArrayLike | str | None
 
 
-class ArrayOptions(
-    WindowOptions, ClassOptions, JobOptions, ClassScoreOptions, total=False
-):
+class ArrayOptions(WindowOptions, ClassOptions, JobOptions, total=False):
     """What `decode_arrays` may be told."""
 
+    keep_class_scores: bool
 
-class TimeOptions(
-    WindowOptions, ClassOptions, LoggedJobOptions, ClassScoreOptions, total=False
-):
+
+class TimeOptions(WindowOptions, ClassOptions, LoggedJobOptions, total=False):
     """What functions may be told that decode data of MNE-Python."""
+
+    keep_class_scores: bool
 
 
 class _Options(TrialOptions, ChannelOptions, TimeOptions, total=False):
     """What `decode_epochs` may be told, whatever it decodes."""
-
-
-class _SourceOptions(TimeOptions, NullOptions, CheckpointOptions, total=False):
-    """What `decode_sources` may be told."""
 
 
 # ------------------------------------------------------------------------------ epochs
@@ -528,6 +523,10 @@ def cut_array(data, sfreq, tmin, options):
 # ----------------------------------------------------------------------------- sources
 
 
+class _SourceOptions(TimeOptions, RunOptions, total=False):
+    """What `decode_sources` may be told."""
+
+
 @decodes(_SourceOptions, LoggedJobOptions, data=("src",))
 def decode_sources(
     stcs: Iterable[Estimate],
@@ -771,12 +770,16 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     )
 
 
-class _ArrayOptions(ArrayOptions, NullOptions, total=False):
+class _ArrayOptions(ArrayOptions, total=False):
     """What `generalize_arrays` may be told."""
 
+    null: KeptNull
 
-class _EpochOptions(ChannelOptions, TimeOptions, NullOptions, total=False):
+
+class _EpochOptions(ChannelOptions, TimeOptions, total=False):
     """What `generalize_epochs` may be told."""
+
+    null: KeptNull
 
 
 class _PairsOfTimes:

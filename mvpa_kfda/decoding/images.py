@@ -48,11 +48,10 @@ from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
 from .problems import TEXTS, find_short_runs, refusal, warn_of
 from .procedure import (
-    CheckpointOptions,
     ClassOptions,
     JobOptions,
-    NullOptions,
     Procedure,
+    RunOptions,
     decodes,
     taken,
 )
@@ -248,7 +247,7 @@ def _word_position(space, position):
     return f"the {space.noun} at {', '.join(where)}"
 
 
-class _Options(ClassOptions, JobOptions, NullOptions, CheckpointOptions, total=False):
+class _Options(ClassOptions, JobOptions, RunOptions, total=False):
     """What both functions may be told."""
 
     classes: Classes

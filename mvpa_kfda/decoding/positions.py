@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-from sklearn import config_context
 
 from ..kfda.direct import Stack, prepare_sorted
 from ..kfda.folds import Folds, folds_of
@@ -525,11 +524,6 @@ class RunScaling:
         return RunScaling(self.deviations[:, columns], self.run_of[first])
 
 
-def _by_number(position):
-    """Call a position by its number."""
-    return f"position {position}"
-
-
 @dataclass(frozen=True)
 class SubsetPositions(Positions):
     """A map whose positions are decoded from some columns of one array each.
@@ -561,7 +555,7 @@ class SubsetPositions(Positions):
     indices: np.ndarray
     kernel: object
     reg: object
-    name: Callable = _by_number
+    name: Callable = "position {}".format
     folds: Folds | None = None
     adjacency: Callable | None = None
     words: str = "positions"
@@ -651,13 +645,6 @@ class SubsetPositions(Positions):
             new["scaling"] = self.scaling.grouped(grouping, used)
         return replace(self, **new)
 
-    def plan(self, position, task):
-        """What predicts label vectors at a position."""
-        # The adapters have checked the data; scikit-learn would check them again at
-        # every position, which takes longer than the kernel.
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            return super().plan(position, task)
-
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
         averaged = task.folds is not None and task.folds.n != self.data.shape[1]
@@ -680,12 +667,11 @@ class SubsetPositions(Positions):
         """The plans of some positions, with the trials in the order of the folds."""
         folds = folds_of(task.folds, self.data.shape[1])
         reg, hats = of_trials(reg, folds.order), []
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            for columns in map(self._columns, block):
-                features = self._rows(columns)
-                if (np.diff(folds.order) < 0).any():
-                    features = features[:, folds.order]
-                hats.append(make_hat(features.T, self.kernel.take(columns), reg))
+        for columns in map(self._columns, block):
+            features = self._rows(columns)
+            if (np.diff(folds.order) < 0).any():
+                features = features[:, folds.order]
+            hats.append(make_hat(features.T, self.kernel.take(columns), reg))
         return tuple(prepare_sorted(hats, folds, task.dtype, task.rank))
 
     def _columns(self, position):

@@ -571,21 +571,10 @@ class WindowOptions(TypedDict, total=False):
     window_mode: Literal["mean", "concatenate"]
 
 
-class ClassScoreOptions(TypedDict, total=False):
-    """What is kept beside predictions."""
-
-    keep_class_scores: bool
-
-
-class NullOptions(TypedDict, total=False):
-    """What is kept of large maps."""
+class RunOptions(TypedDict, total=False):
+    """What is kept of large maps, and where long runs are."""
 
     null: KeptNull
-
-
-class CheckpointOptions(TypedDict, total=False):
-    """Where long runs are kept."""
-
     checkpoint: str | PathLike[str] | None
 
 

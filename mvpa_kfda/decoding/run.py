@@ -20,6 +20,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from joblib import cpu_count
+from sklearn import config_context
 
 from ..inference.null import Null, NullSummary, summarize_null
 from ..kfda.direct import Predictions
@@ -28,9 +29,7 @@ from ..kfda.kernels import Kernel, KernelChoice, Precomputed
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
 from ..kfda.preprocess import FoldPreprocessing
-from ..metrics.classes import METRICS, Metric, evaluate_labellings, evaluate_sets
-from ..metrics.names import FunctionMetric
-from ..metrics.regression import REGRESSION_METRICS
+from ..metrics.classes import evaluate_labellings, evaluate_sets
 from ..utils.checks import quoted, word_bytes
 from ..utils.memory import check_memory
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
@@ -167,10 +166,8 @@ class Task:
         The number of classes c.
     folds : Folds | None
         The test sets; None to train on all trials and test on others.
-    scoring : list of str
-        Metric names.
-    functions : dict of str -> FunctionMetric
-        Those of the metrics that are functions of the user's.
+    metrics : dict of str -> Metric
+        The metrics by name.
     learned : FoldPreprocessing
         What every fold learns from its training trials before the kernel.
     dtype : dtype
@@ -203,7 +200,7 @@ class Task:
     labels: np.ndarray
     n_classes: int
     folds: Folds | None
-    scoring: list
+    metrics: dict
     dtype: np.dtype
     batch_size: int | None = None
     keep_class_scores: bool = False
@@ -215,7 +212,6 @@ class Task:
     inner: InnerFolds | None = None
     groups: np.ndarray | None = None
     draws: object = None
-    functions: dict = field(default_factory=dict)
     learned: FoldPreprocessing = field(default_factory=FoldPreprocessing)
 
     #: Bytes of the prediction of a trial.
@@ -235,12 +231,6 @@ class Task:
         if self.at_most is None or isinstance(reg, Tuned):
             return reg
         return AtMost(reg, self.at_most)
-
-    @property
-    def metrics(self):
-        """The metrics by name."""
-        known = METRICS | self.functions
-        return {name: known[name] for name in self.scoring}
 
     @property
     def scalar_metrics(self):
@@ -279,13 +269,16 @@ class Task:
 
     def run_block(self, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
-        if self.draws is not None:
-            return self.draws.run_block(self, positions, block)
         parts, done = [], 0
-        for model in models_of(positions, block, self):
-            numbers = block[done : done + model.n_positions]
-            parts.append(_run_model(model, positions, self, numbers))
-            done += len(numbers)
+        # Data are checked by now; scikit-learn would check them again at every
+        # position, which takes longer than the kernel.
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            if self.draws is not None:
+                return self.draws.run_block(self, positions, block)
+            for model in models_of(positions, block, self):
+                numbers = block[done : done + model.n_positions]
+                parts.append(_run_model(model, positions, self, numbers))
+                done += len(numbers)
         axes = {key: int(key.partition("/")[0] in _OBSERVED) for key in parts[0]}
         return {
             key: np.concatenate([part[key] for part in parts], axis)
@@ -316,13 +309,6 @@ class RegressionTask(Task):
 
     #: Bytes of the prediction of a trial.
     prediction_bytes = 8
-
-    @property
-    def metrics(self):
-        """The metrics by name."""
-        known = REGRESSION_METRICS | self.functions
-        unit = self.mean, self.scale
-        return {name: _of_standardised(known[name], *unit) for name in self.scoring}
 
     def penalty(self, reg):
         """A penalty for values: their size tells how much to shrink."""
@@ -355,22 +341,6 @@ class RegressionTask(Task):
         """
         average = _per_trial(model, observed[0].predicted)[..., 0]
         return {"predicted": self.mean + self.scale * average}
-
-
-def _of_standardised(metric, mean, scale):
-    """A metric of standardised values, in the unit of the given ones."""
-
-    def score(tested):
-        true, predicted = tested.true[:, 0], tested.predicted[:, 0]
-        if not isinstance(metric, FunctionMetric):
-            return metric.score(true, predicted)[np.newaxis] * scale**metric.power
-        # Functions are shown the given values.
-        pairs = zip(mean + scale * true.T, mean + scale * predicted.T, strict=True)
-        return np.array([[metric.mean(*pair, None, tested.shapes) for pair in pairs]])
-
-    # Numbers that are all equal are as one class.
-    undefined = {"needs_two_classes": metric.needs_spread}
-    return Metric(score, metric.chance, "", **undefined)
 
 
 def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
@@ -551,7 +521,7 @@ def _decode(task, model):
             (scores,) = _evaluate(metrics, observed_again, model.second, task)
         for name in task.scalar_metrics:
             part[f"second_scores/{name}"] = scores[name][0].ravel()
-    shape = len(task.labels) - 1, len(part[f"metrics/{task.scoring[0]}"])
+    shape = len(task.labels) - 1, len(part[f"metrics/{next(iter(metrics))}"])
     for block in task.blocks(model):
         rows = slice(block.start - 1, block.stop - 1)
         tests = zip(_OBSERVED, _in_tests(model, task, block), strict=False)
