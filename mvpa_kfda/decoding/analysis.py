@@ -182,22 +182,21 @@ def make_analysis(
         random_state=seed,
         check=check,
     )
-    samples, tuned = (
-        averaging or Draw(None, targets, groups, folds),
-        isinstance(reg, Tuned),
-    )
+    samples, tuned = averaging or of_trials, isinstance(reg, Tuned)
     observed = [samples]
     if draws is not None:
         draws = draws.of(labels)
         observed, samples = draws.observed, draws.samples()
         tested = samples.codes
-    inner = _make_inner_folds(observed, values is not None) if tuned else None
     known = {
         "folds": samples.folds,
         "metrics": metrics,
         "dtype": procedure.running.dtype,
+        "keep_class_scores": bool(procedure.scores.keep_class_scores),
+        "groups": groups,
+        "draws": draws,
         "learned": learned.seeded(seed),
-        "inner": inner,
+        "inner": _make_inner_folds(observed, values is not None) if tuned else None,
     }
     n_folds = 0 if samples.folds is None else len(samples.folds.tests)
     parameters = {
@@ -220,24 +219,15 @@ def make_analysis(
     if tuned:
         parameters["kernels"] = [recorded(each) for each in kernels_of(method.kernel)]
     if values is not None:
-        known |= {"mean": values.mean, "scale": values.scale, "n_classes": None}
-        task = RegressionTask(labels=values.levels[labels], **known)
+        known |= {"mean": values.mean, "scale": values.scale}
+        task = RegressionTask(values.levels[labels], None, **known)
         parameters["task"] = "regression"
     else:
         rank = method.n_components
         if rank is not None:
             rank = check_components(rank, len(classes))
             rank = None if rank == len(classes) - 1 else rank
-        task = Task(
-            labels=labels,
-            n_classes=len(classes),
-            keep_class_scores=bool(procedure.scores.keep_class_scores),
-            rank=rank,
-            groups=groups,
-            draws=draws,
-            **known,
-            **options,
-        )
+        task = Task(labels, len(classes), rank=rank, **known, **options)
         parameters |= repeating.record(averaging, draws) | record_pairs(metrics)
         parameters["train_on"] = trials.train_on and trials.train_on.record
         parameters["class_sizes"] = np.bincount(of_trials.codes).tolist()

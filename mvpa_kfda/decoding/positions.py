@@ -15,11 +15,11 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from ..kfda.direct import Stack, prepare_sorted
+from ..kfda.direct import Stack, prepare, prepare_sorted
 from ..kfda.folds import Folds, folds_of
-from ..kfda.foldwise import FoldwisePlan, plan_of_features
+from ..kfda.foldwise import FoldwisePlan
 from ..kfda.hat import make_hat, prefers_features
-from ..kfda.kernels import Linear, check_size
+from ..kfda.kernels import KernelChoice, Linear, check_size
 from ..kfda.penalties import MOST_OF_SECOND, Tuned, of_trials
 from ..kfda.transfer import Chunks, Transfer, expand, kernel_columns
 from ..utils.checks import check_positive, counted, plural
@@ -84,7 +84,15 @@ class Positions:
 
     def plan(self, position, task):
         """What predicts label vectors at a position."""
-        return plan_of_features(*self.samples(position), self.reg, task)
+        X, kernel = self.samples(position)
+        reg = task.penalty(self.reg)
+        if not (task.is_foldwise or isinstance(reg, Tuned)):
+            return prepare(make_hat(X, kernel, reg), task.folds, task.dtype, task.rank)
+        if not isinstance(kernel, KernelChoice):
+            X, kernel = kernel.of_samples(X)
+        X, folds = task.learned.augmented(X), folds_of(task.folds, len(X))
+        trials = folds, task.inner, np.dtype(task.dtype), task.rank
+        return FoldwisePlan(X, kernel, reg, task.learned, *trials)
 
     def models(self, block, task):
         """Yield the models of a block, each of one position or of several in a row.
@@ -648,25 +656,21 @@ class SubsetPositions(Positions):
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
         averaged = task.folds is not None and task.folds.n != self.data.shape[1]
-        reg = task.penalty(self.reg)
-        if task.is_foldwise:
+        if task.is_foldwise or task.inner or averaged or self.kernel.low_rank:
+            # With matrices of every fold, kernels that average, or landmarks, which
+            # depend on the order of the trials.
             yield from super().models(block, task)
             return
-        if averaged or isinstance(reg, Tuned) or self.kernel.low_rank:
-            # With as many hats as candidates each, with kernels that average, or
-            # with landmarks, which depend on the order of the trials.
-            stacks = ((self.plan(position, task),) for position in block)
-        else:
-            try:
-                stacks = [self._plans(block, task, reg)]
-            except ValueError:  # alone each can say where it is
-                stacks = (self._plans([position], task, reg) for position in block)
+        try:
+            stacks = [self._plans(block, task)]
+        except ValueError:  # alone each can say where it is
+            stacks = (self._plans([position], task) for position in block)
         yield from map(Stack, stacks)
 
-    def _plans(self, block, task, reg):
+    def _plans(self, block, task):
         """The plans of some positions, with the trials in the order of the folds."""
         folds = folds_of(task.folds, self.data.shape[1])
-        reg, hats = of_trials(reg, folds.order), []
+        reg, hats = of_trials(task.penalty(self.reg), folds.order), []
         for columns in map(self._columns, block):
             features = self._rows(columns)
             if (np.diff(folds.order) < 0).any():
