@@ -56,8 +56,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.data.trials import Trials, read_confounds
 from mvpa_kfda.decoding import positions
-from mvpa_kfda.decoding.analysis import make_analysis
-from mvpa_kfda.decoding.arrays import read_features
+from mvpa_kfda.decoding.analysis import make_analysis, read_features
 from mvpa_kfda.decoding.positions import FeaturePositions
 from mvpa_kfda.decoding.procedure import Procedure
 from mvpa_kfda.kfda import foldwise

@@ -14,7 +14,7 @@ from time import monotonic
 import numpy as np
 from sklearn import decomposition, feature_selection, preprocessing
 
-from ..decoding import arrays, epochs, images
+from ..decoding import analysis, epochs, images
 from ..decoding.run import MapStore, reduce_part
 from ..group.second_level import group_inference
 from ..results.procedure import SPLITTERS, revived
@@ -27,7 +27,7 @@ from .distance import distance, rounding, spread
 FUNCTIONS = {
     each.__name__: each
     for each in (
-        *(arrays.cross_validate, arrays.regress, epochs.decode_arrays),
+        *(analysis.cross_validate, analysis.regress, epochs.decode_arrays),
         *(epochs.decode_epochs, epochs.decode_sources, images.searchlight),
         *(images.decode_regions, epochs.generalize_arrays),
         epochs.generalize_epochs,
