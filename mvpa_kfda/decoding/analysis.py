@@ -115,11 +115,6 @@ class Analysis:
         same = crossed and np.array_equal(self.tested, self.samples.codes)
         return None if same else self.tested
 
-    @property
-    def averages(self):
-        """The samples if trials are averaged once, else the trials."""
-        return self.samples if self.task.draws is None else self.trials
-
 
 def make_analysis(
     trials, procedure, positions=None, shape=(), *, task="classification", **options
@@ -553,6 +548,8 @@ def decode(
         An object of class `kind`.
     """
     positions.check()
+    if analysis.task.draws is None and analysis.samples.sides is not None:
+        positions = positions.of_draw(analysis.samples)
     check_sizes(positions, analysis.task.dtype)
     if analysis.permutations.n_permutations and analysis.classes is not None:
         warn_of_spread(positions, analysis)
@@ -783,9 +780,8 @@ def cross_validate(
     X = read_features(X, procedure)
     trials = make_trials(y, len(X), groups, confounds, train_on)
     analysis = make_analysis(trials, procedure)
-    data, kernel = analysis.averages.both(X, procedure.method.kernel)
     return decode(
-        FeaturePositions(data, kernel, procedure.method.reg),
+        FeaturePositions(X, procedure.method.kernel, procedure.method.reg),
         analysis,
         DecodingResult,
         parameters={"n_features": X.shape[1]},

@@ -440,7 +440,7 @@ class Draws:
             single = self._task(task, draw)
             if alike:
                 single = replace(single, labels=self.labels)
-            each = positions.grouped(draw, block) if averaged else positions
+            each = positions.of_draw(draw) if averaged else positions
             parts.append(single.run_block(each, block))
             if not self.average_test:
                 tested = slice(len(self.cells.slots), None)
@@ -500,7 +500,7 @@ class Draws:
                 if tested_as is not None and both is None:
                     tested = {"tested": self.draw(tested_as, j)}
                 if draw.sides is not None:
-                    each = positions.grouped(draw, block, **tested)
+                    each = positions.of_draw(draw, **tested)
                 models += models_of(each, block, self._task(task, draw))
         task = replace(task, labels=draws[0].codes[np.newaxis])
         return [

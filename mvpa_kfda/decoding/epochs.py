@@ -351,7 +351,6 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     data = scaling.apply(data)
     data = data.reshape(-1, *data.shape[-2:])
     kernel = for_channels(method.kernel, info["ch_names"])
-    data, kernel = analysis.averages.both(data, kernel, axis=1)
     return decode(
         replace(positions, data=data, kernel=kernel),
         analysis,
@@ -487,9 +486,8 @@ def decode_arrays(
         windows.starts.shape,
         task=task,
     )
-    data, kernel = analysis.averages.both(data, method.kernel, axis=1)
     return decode(
-        WindowPositions(data, windows, kernel, method.reg),
+        WindowPositions(data, windows, method.kernel, method.reg),
         analysis,
         TimeResult if task == "classification" else TimeRegressionResult,
         parameters={"n_features": data.shape[2], **windows.record()},
@@ -597,7 +595,7 @@ def decode_sources(
     4 if all estimates are in single precision (computations use double precision in
     both cases). Source estimates from a generator are released one by one; those in a
     list need the same memory again, since you keep them. 300 trials of 8,000 vertices
-    at 100 times are 1.9 GB, or 1 GB. `average` adds the averages, 1/k of that. With
+    at 100 times are 1.9 GB, or 1 GB. With
     several workers, joblib puts a copy into shared memory (or its temporary folder),
     which all of them read. A searchlight keeps, for each vertex and time, n_trials
     bytes of predictions, 8 bytes per metric and fold, and the permutations set by
@@ -684,9 +682,8 @@ def decode_sources(
         recorded |= {"n_features": data.shape[2], **windows.record()}
         if method.kernel.assumes_unit_scale:
             rescale(data, analysis.trials.train_mask)
-        data, kernel = analysis.averages.both(data, method.kernel, axis=1)
         return decode(
-            replace(positions, data=data, kernel=kernel),
+            replace(positions, data=data),
             analysis,
             kind,
             parameters=recorded,
@@ -736,7 +733,6 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     average = analysis.parameters["average"]
     if average is not None and not kernel.is_linear:
         raise refusal("average: generalization", average=average, kernel=kernel)
-    arrays = [analysis.averages.both(each, kernel, axis=1)[0] for each in arrays]
     if kernel.shift_free:
         # This changes no kernel value that counts; a large offset would cost digits.
         mean = arrays[0].mean(axis=(0, 1))

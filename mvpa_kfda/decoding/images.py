@@ -170,16 +170,13 @@ def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
         X, members, scaling = _standardize(
             images, geometry, labels, reading.standardize, with_patterns
         )
-        data, kernel = analysis.averages.both(X, method.kernel)
-        if scaling:
-            scaling = scaling.grouped(analysis.averages)
         filled = np.flatnonzero(np.diff(members.indptr))
         touch = geometry.pairs, space.n_positions, filled
         positions = SubsetPositions(
-            np.ascontiguousarray(data.T),
+            np.ascontiguousarray(X.T),
             members.indptr,
             members.indices,
-            kernel,
+            method.kernel,
             method.reg,
             name=partial(_word_position, space),
             folds=analysis.samples.folds,

@@ -95,15 +95,13 @@ class Draw:
         means = [average(data, members, axis) for members in self.sides]
         return means[0] if len(means) == 1 else np.concatenate(means, axis)
 
-    def both(self, data, kernel, axis=0):
-        """Data and kernel of the rows.
+    def both(self, data, kernel):
+        """Data and kernel of the rows, of the data of all trials.
 
         A linear kernel is given averaged features, others average their values.
         """
-        if self.sides is None:
-            return data, kernel
         if kernel.is_linear:
-            return self.apply(data, axis), kernel
+            return self.apply(data), kernel
         if isinstance(kernel, KernelChoice):  # stays one, among averaged kernels
             return data, kernel.map(lambda each: AveragedKernel(each, self))
         return data, AveragedKernel(kernel, self)
