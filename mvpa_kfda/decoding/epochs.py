@@ -595,11 +595,10 @@ def decode_sources(
     4 if all estimates are in single precision (computations use double precision in
     both cases). Source estimates from a generator are released one by one; those in a
     list need the same memory again, since you keep them. 300 trials of 8,000 vertices
-    at 100 times are 1.9 GB, or 1 GB. With
-    several workers, joblib puts a copy into shared memory (or its temporary folder),
-    which all of them read. A searchlight keeps, for each vertex and time, n_trials
-    bytes of predictions, 8 bytes per metric and fold, and the permutations set by
-    `null`.
+    at 100 times are 1.9 GB, or 1 GB. With several workers, joblib puts a copy into
+    shared memory (or its temporary folder), which all of them read. A searchlight
+    keeps, for each vertex and time, n_trials bytes of predictions, 8 bytes per metric
+    and fold, and the permutations set by `null`.
 
     The unit of the estimates (about 1e-11 for currents in A m, and 1 for z-scores) does
     not matter: a relative `reg` adapts to it. For kernels with ``gamma=None``, which
@@ -767,19 +766,7 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
 
 
 class _ArrayOptions(ArrayOptions, total=False):
-    """What `generalize_arrays` may be told."""
-
-    null: KeptNull
-
-
-class _EpochOptions(ChannelOptions, TimeOptions, total=False):
-    """What `generalize_epochs` may be told."""
-
-    null: KeptNull
-
-
-class _PairsOfTimes:
-    """What options mean where positions are pairs of times.
+    """What `generalize_arrays` may be told, where positions are pairs of times.
 
     Parameters
     ----------
@@ -809,8 +796,16 @@ class _PairsOfTimes:
         ... What is learned at a training time is applied at every test time.
     """
 
+    null: KeptNull
 
-@decodes(_ArrayOptions, _PairsOfTimes, data=("y_test", "same_trials", "tmin_test"))
+
+class _EpochOptions(ChannelOptions, TimeOptions, total=False):
+    """What `generalize_epochs` may be told."""
+
+    null: KeptNull
+
+
+@decodes(_ArrayOptions, _ArrayOptions, data=("y_test", "same_trials", "tmin_test"))
 def generalize_arrays(
     X: ArrayLike,
     y: ArrayLike,
@@ -923,7 +918,7 @@ def generalize_arrays(
 
 @decodes(
     _EpochOptions,
-    *(TrialOptions, Channels, LoggedJobOptions, _PairsOfTimes),
+    *(TrialOptions, Channels, LoggedJobOptions, _ArrayOptions),
     data=("test_epochs", "y_test", "same_trials"),
 )
 def generalize_epochs(

@@ -401,8 +401,7 @@ class GeneralizationPositions(WindowPositions):
     @property
     def n_test(self):
         """The number of test rows."""
-        draw = self.test.draw
-        return self.test.data.shape[1] if draw is None else sum(map(len, draw.sides))
+        return len(self.test.features(0))
 
     @property
     def worker_bytes(self):
