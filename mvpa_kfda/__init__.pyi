@@ -1,7 +1,7 @@
 """What `mvpa_kfda` exports, for it itself and for editors and type checkers."""
 
-from .data.betas import Betas as Betas
 from .data.betas import single_trial_betas as single_trial_betas
+from .data.images import Betas as Betas
 from .data.simulate import simulate_epochs as simulate_epochs
 from .decoding.analysis import cross_validate as cross_validate
 from .decoding.analysis import regress as regress

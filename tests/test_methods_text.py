@@ -65,8 +65,7 @@ from mvpa_kfda.kfda.folds import GIVEN, PARTS, SPLITTERS
 from mvpa_kfda.kfda.kernels import kernel_words
 from mvpa_kfda.kfda.penalties import penalty_words
 from mvpa_kfda.kfda.preprocess import STEPS, step_words
-from mvpa_kfda.metrics.classes import METRICS
-from mvpa_kfda.metrics.regression import REGRESSION_METRICS
+from mvpa_kfda.metrics.scores import METRICS, REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
 from mvpa_kfda.reports.findings import PACKAGES
 from mvpa_kfda.reports.sections import SECTIONS
@@ -901,7 +900,8 @@ def named_entries():
         words[name] = step_words(recorded(step))
     words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
-    for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
+    words |= {f"onset {name}": each for name, each in ONSETS.items()}
+    for entries in (SCHEMES, COMPARISON_TESTS):
         words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
     return words | rowmaps.SAMPLING
 

@@ -25,7 +25,7 @@ from mvpa_kfda.kfda.direct import prepare
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.kernels import Callable
-from mvpa_kfda.metrics.classes import METRICS
+from mvpa_kfda.metrics.scores import METRICS
 from mvpa_kfda.utils import parallel, progress
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from mvpa_kfda.utils.checks import word_bytes

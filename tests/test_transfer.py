@@ -36,7 +36,7 @@ from mvpa_kfda.kfda import transfer
 from mvpa_kfda.kfda.folds import Folds, make_folds
 from mvpa_kfda.kfda.kernels import Callable
 from mvpa_kfda.kfda.preprocess import FoldPreprocessing
-from mvpa_kfda.metrics.classes import METRICS
+from mvpa_kfda.metrics.scores import METRICS
 
 SEED = 5
 

@@ -252,7 +252,7 @@ LEVELS = {
 SHORT = {"run_label": "run"}
 #: Options that are files.
 _FILES = ("mask_img", "labels_img", "lut")
-#: The page that links all others, as `bids.pages` calls it.
+#: The page that links all others, as `bids.write` calls it.
 OVERVIEW = "index.html"
 
 

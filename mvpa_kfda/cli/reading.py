@@ -23,9 +23,9 @@ def read_volumes(given, groups=None, confounds=None, train_on=None):
     """Images and the table of their volumes, and words for both."""
     import numpy as np
 
-    from ..data.cifti import is_cifti, load_ciftis
+    from ..data.cifti import load_ciftis
     from ..data.trials import OF_IMAGES, read_train_on
-    from ..data.volumes import load_volumes, n_volumes
+    from ..data.volumes import is_cifti, load_volumes, n_volumes
     from ..utils.checks import counted, quoted
 
     paths, drop = given.images, given.drop

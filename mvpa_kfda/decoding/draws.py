@@ -49,7 +49,7 @@ from ..kfda.folds import Folds, left_out_folds
 from ..kfda.hat import make_hat
 from ..kfda.kernels import InnerProducts, Precomputed, gram_of, needs_gram
 from ..kfda.penalties import MOST_OF_SECOND, Auto, of_trials
-from ..metrics.classes import METRICS
+from ..metrics.scores import METRICS
 from ..utils.checks import check_count
 from .problems import number_groups, refusal, say
 from .run import Draw, average, models_of, score_models

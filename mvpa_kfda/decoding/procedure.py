@@ -43,7 +43,7 @@ from ..kfda.kernels import KernelChoice, KernelLike
 from ..kfda.penalties import PenaltyLike
 from ..kfda.preprocess import Preprocess, check_steps
 from ..kfda.rowmaps import Nystrom, resolve_method
-from ..metrics.names import Scoring
+from ..metrics.scores import Scoring
 from ..results.procedure import OF_THE_RUN
 from ..utils.checks import (
     Precision,

@@ -29,7 +29,7 @@ from ..kfda.kernels import Kernel, KernelChoice, Precomputed
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
 from ..kfda.preprocess import FoldPreprocessing
-from ..metrics.classes import evaluate_labellings, evaluate_sets
+from ..metrics.scores import evaluate_labellings, evaluate_sets
 from ..utils.checks import quoted, word_bytes
 from ..utils.memory import check_memory
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel

@@ -19,8 +19,8 @@ from ..inference.corrections import (
     names_in,
 )
 from ..inference.discoveries import Calibration
-from ..metrics.names import mean_of_permuted
 from ..metrics.pairs import TABLES
+from ..metrics.scores import mean_of_permuted
 from ..utils.checks import check_share, counted
 from ..utils.problems import word_told
 from ..utils.rounding import rounded
