@@ -29,8 +29,7 @@ from ..data.epochs import (
 )
 from ..data.sources import find_source_neighbours, open_sources, rescale
 from ..data.trials import Confounds, Trials, make_trials
-from ..kfda.kernels import for_channels
-from ..kfda.rowmaps import Adjacency
+from ..kfda.kernels import Adjacency, for_channels
 from ..results.decoding import TimeRegressionResult
 from ..results.epochs import (
     GeneralizationResult,

@@ -40,7 +40,7 @@ from ..data.volumes import (
 )
 from ..data.volumes import standardize as z_score
 from ..inference.clusters import adjacency_among
-from ..kfda.rowmaps import Adjacency
+from ..kfda.kernels import Adjacency
 from ..results.images import VolumeResult
 from ..utils.checkpoint import open_checkpoint
 from ..utils.checks import check_option, warn

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from ..data.volumes import nearest_voxels, take_voxels
 from ..inference.corrections import KeptTest
 from ..inference.null import NullCentre, as_scores, centre_of, permuted_means
 from ..metrics.auc import find_rare_class
@@ -191,6 +190,8 @@ class Subjects:
             }
             # Of voxels of another grid, resampling was asked for.
             if k and first.places.difference(subject.places, within_sample=True):
+                from ..data.volumes import nearest_voxels, take_voxels  # of nilearn
+
                 nearest = nearest_voxels(result.places.geometry, first.places.geometry)
                 if (nearest < 0).all():
                     raise ValueError(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..kfda.kernels import kernel_words
 from ..utils.checks import (
     capital,
     counted,
@@ -67,7 +66,7 @@ def _environment():
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
     )
-    words = (as_call, capital, counted, enumerated, kernel_words, name, number)
+    words = (as_call, capital, counted, enumerated, name, number)
     words += (p_words, plural, ranged, some_of, times_words, zip)
     known = {each.__name__: each for each in words}
     known |= {"all": all_of, "each": _each, "is_finite": _is_finite}
