@@ -3,8 +3,8 @@
 from .data.betas import single_trial_betas as single_trial_betas
 from .data.images import Betas as Betas
 from .data.simulate import simulate_epochs as simulate_epochs
-from .decoding.arrays import cross_validate as cross_validate
-from .decoding.arrays import regress as regress
+from .decoding.analysis import cross_validate as cross_validate
+from .decoding.analysis import regress as regress
 from .decoding.design import Design as Design
 from .decoding.design import check_design as check_design
 from .decoding.epochs import decode_arrays as decode_arrays

@@ -499,7 +499,7 @@ def test_bad_options_are_found_without_looking_at_the_data():
 
 
 def test_exact_kernels_of_many_trials_are_warned_of(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.decoding.arrays._MANY", 59)
+    monkeypatch.setattr("mvpa_kfda.decoding.analysis._MANY", 59)
     several = [Linear(), RBF(0.1)]
     for options in ({"kernel": "rbf"}, {"kernel": several, "reg": Tuned([1.0])}):
         with pytest.warns(UserWarning, match=r"60 trials takes 28\.8 kB.*Nystrom\(n_c"):
@@ -509,7 +509,7 @@ def test_exact_kernels_of_many_trials_are_warned_of(monkeypatch):
         cross_validate(GOOD_X, GOOD_Y)
         cross_validate(GOOD_X, GOOD_Y, kernel="rbf", approx=Nystrom(9, random_state=0))
         cross_validate(GOOD_X @ GOOD_X.T, GOOD_Y, kernel="precomputed")
-        monkeypatch.setattr("mvpa_kfda.decoding.arrays._MANY", 60)
+        monkeypatch.setattr("mvpa_kfda.decoding.analysis._MANY", 60)
         cross_validate(GOOD_X, GOOD_Y, kernel="rbf")
 
 

@@ -56,11 +56,11 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.data.trials import Trials, read_confounds
 from mvpa_kfda.decoding import positions
-from mvpa_kfda.decoding.analysis import make_analysis
-from mvpa_kfda.decoding.arrays import read_features
+from mvpa_kfda.decoding.analysis import make_analysis, read_features
+from mvpa_kfda.decoding.positions import FeaturePositions
 from mvpa_kfda.decoding.procedure import Procedure
 from mvpa_kfda.kfda import foldwise
-from mvpa_kfda.kfda.foldwise import FoldwisePlan, plan_of_features
+from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.patterns import class_patterns
 from mvpa_kfda.kfda.preprocess import RemoveConfounds, check_steps, fit_steps
 from mvpa_kfda.utils.plain import recorded
@@ -206,7 +206,7 @@ def predict(problem, n_permutations=2):
     )
     analysis = make_analysis(trials, procedure)
     assert analysis.task.is_foldwise
-    plan = plan_of_features(X, kernel, reg, analysis.task)
+    plan = FeaturePositions(X, kernel, reg).plan(0, analysis.task)
     labels = analysis.permutations.labels
     (found,) = plan.predict(labels, problem.n_classes, want_scores=True)
     return plan, labels, found

@@ -38,6 +38,7 @@ def make_problem(counts, n_features=40, seed=0, cv=4, permute="auto", **options)
         codes, P, folds=folds, permute=permute, random_state=seed
     ).labels
     options = {"scoring": ["accuracy"], "dtype": np.dtype("float64")} | options
+    options["metrics"] = {name: METRICS[name] for name in options.pop("scoring")}
     return data, Task(labels, len(counts), folds, **options)
 
 
@@ -247,7 +248,7 @@ def test_observed_and_permuted_labels_take_the_same_way():
     data, task = make_problem((9, 8, 9), scoring=["accuracy", "roc_auc"])
     task.labels[3] = task.labels[0]
     outcome = run(make_positions(data, [3, 12, 30]), task, 1, False)
-    for name in task.scoring:
+    for name in task.metrics:
         null = outcome.nulls[name][2]
         assert_allclose(null, outcome.metrics[name], rtol=1e-14, atol=0)
 

@@ -67,7 +67,7 @@ def spread(true, predicted, scores):
     [
         (60, {}, 6),
         (60, {"reg": "ledoit_wolf"}, 6),
-        (60, {"reg": "ledoit_wolf", "average_test": False}, 6),
+        (60, {"reg": "ledoit_wolf", "average_test": False}, 0),
         (60, {"reg": "auto"}, 6),
         # The largest fold comes first, and is handled last.
         (20, {"reg": "auto", "groups": RUNS, "cv": UNEQUAL}, 0),
@@ -93,7 +93,6 @@ def test_shared_matrices_change_nothing(n_features, options, n_grams, monkeypatc
         patch.setattr(draws.BlockHats, "of", of_block)
         together = decode_arrays(X + 5, y, verbose=False, **options)
     assert [made.count(each) for each in ("gram", "block")] == [n_grams, 2]
-    monkeypatch.setattr(draws, "with_grams", lambda positions, *_: positions)
     monkeypatch.setattr(draws.BlockHats, "of", staticmethod(lambda *_: None))
     apart = decode_arrays(X + 5, y, verbose=False, **options)
     assert_allclose(together.lambdas, apart.lambdas, rtol=1e-10, atol=0)

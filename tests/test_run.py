@@ -25,6 +25,7 @@ from mvpa_kfda.kfda.direct import prepare
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.kernels import Callable
+from mvpa_kfda.metrics.scores import METRICS
 from mvpa_kfda.utils import parallel, progress
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from mvpa_kfda.utils.checks import word_bytes
@@ -69,7 +70,8 @@ def make_task(scoring=("accuracy", "roc_auc"), n_permutations=20, **options):
     folds = make_folds(5, CODES)
     labels = permute_labels(CODES, n_permutations, folds=folds, random_state=0).labels
     options = {"keep_class_scores": True} | options
-    return Task(labels, 3, folds, list(scoring), np.dtype("float64"), **options)
+    metrics = {name: METRICS[name] for name in scoring}
+    return Task(labels, 3, folds, metrics, np.dtype("float64"), **options)
 
 
 TASK = make_task()

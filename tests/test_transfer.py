@@ -36,6 +36,7 @@ from mvpa_kfda.kfda import transfer
 from mvpa_kfda.kfda.folds import Folds, make_folds
 from mvpa_kfda.kfda.kernels import Callable
 from mvpa_kfda.kfda.preprocess import FoldPreprocessing
+from mvpa_kfda.metrics.scores import METRICS
 
 SEED = 5
 
@@ -107,7 +108,8 @@ class Problem:
     def task(self):
         n_classes = int(self.codes.max()) + 1
         dtype = np.dtype(self.dtype)
-        return Task(self.labels, n_classes, self.folds, ["accuracy"], dtype)
+        metrics = {"accuracy": METRICS["accuracy"]}
+        return Task(self.labels, n_classes, self.folds, metrics, dtype)
 
     def positions(self):
         """Return the positions; the offset is what a shift-free kernel cannot see."""

@@ -27,9 +27,8 @@ included.
 - Folds: a splitter draws other folds in every repeat. One that looks at labels is shown
   the permuted ones, as it was shown the observed ones, be it for one repeat only.
 
-What the draws of a block of positions have in common is worked out once: kernel
-matrices, where these are smaller than the features or cannot do without
-(:class:`GramPositions`), and what hat matrices are made of (:class:`BlockHats`).
+What the draws of a block of positions have in common is worked out once: what hat
+matrices are made of, also kernel matrices of the trials (:class:`BlockHats`).
 
 References
 ----------
@@ -43,23 +42,15 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-from sklearn import config_context
 
 from ..inference.permutation import find_price
-from ..kfda.direct import Plan, Stack, prepare_sorted
+from ..kfda.direct import Stack, prepare_sorted
 from ..kfda.folds import Folds, left_out_folds
 from ..kfda.hat import make_hat
-from ..kfda.kernels import (
-    InnerProducts,
-    KernelChoice,
-    Precomputed,
-    gram_of,
-    needs_gram,
-)
+from ..kfda.kernels import InnerProducts, Precomputed, gram_of, needs_gram
 from ..kfda.penalties import MOST_OF_SECOND, Auto, of_trials
 from ..metrics.scores import METRICS
 from ..utils.checks import check_count
-from .positions import Positions
 from .problems import number_groups, refusal, say
 from .run import Draw, average, models_of, score_models
 
@@ -161,20 +152,17 @@ def count_cells(
         words |= known | {"label": str(names[code]), "advice": advice}
         return refusal(f"average: {case}", **words)
 
-    def check_all_present(given):
-        missing = np.argwhere(counts == 0)
-        if len(missing):
-            raise refused("all classes", missing[0][1], given=given)
-
+    missing = np.argwhere(counts == 0)
     if isinstance(k, str):
-        check_all_present("average='max'")
+        if len(missing):
+            raise refused("all classes", missing[0][1], given="average='max'")
         k = int(counts.min())
     largest = np.where(counts.any(axis=0), counts.max(axis=0), k)
     if largest.min() < k:
         code = largest.argmin()
         raise refused("class", code, largest.min(), n=counts[:, code].sum())
-    if equalize:
-        check_all_present("equalize=True")
+    if equalize and len(missing):
+        raise refused("all classes", missing[0][1], given="equalize=True")
     smallest = np.repeat(counts.min(axis=1, keepdims=True), n_classes, 1)
     n_averages = (smallest if equalize else counts) // k
     trains, tests = zip(*folds.pairs, strict=True)
@@ -445,7 +433,6 @@ class Draws:
         alike = not averaged and not self.sees_labels  # all labels have the same folds
         second = task.second is not None
         task = replace(task, draws=None, second=None, folds=self.draw(0, 0).folds)
-        shared = with_grams(positions, block, task) if averaged else positions
         if second and not averaged:  # predictions serve both tests
             task = replace(task, second=self.labels[:1])
         parts = []
@@ -453,10 +440,7 @@ class Draws:
             single = self._task(task, draw)
             if alike:
                 single = replace(single, labels=self.labels)
-            each = positions
-            if averaged:
-                each = positions if task.with_patterns else shared
-                each = each.grouped(draw, block)
+            each = positions.of_draw(draw) if averaged else positions
             parts.append(single.run_block(each, block))
             if not self.average_test:
                 tested = slice(len(self.cells.slots), None)
@@ -467,12 +451,12 @@ class Draws:
             part.pop("pattern_maps/discriminant", None)
         if alike or n == 1:
             return part
-        means = self._means(task, shared, block, range(1, n))
+        means = self._means(task, positions, block, range(1, n))
         for kind, values in zip(("nulls", "second"), means, strict=False):
             part |= {f"{kind}/{name}": each for name, each in values.items()}
         if second and averaged:
             task = replace(task, at_most=MOST_OF_SECOND)
-            (values,) = self._means(task, shared, block, range(n), 0)
+            (values,) = self._means(task, positions, block, range(n), 0)
             for name, each in values.items():
                 part |= {f"second_scores/{name}": each[0], f"second/{name}": each[1:]}
         return part
@@ -489,15 +473,10 @@ class Draws:
         A list of these, one for each test.
         """
         first = self._task(task, self.draw(0, 0))
-        hats = BlockHats.of(positions, block, first)
+        hats = BlockHats.of(positions, block, first, self.cells is not None)
         pairs, step = list(product(numbers, range(self.n_repeats))), 1
-        if self.cells is not None and not positions.row:
-            # Of rows, models hold what they are tested with.
-            if hats is None:
-                n_bytes = 16 * first.folds.n**2 * len(block)
-                step = int(np.clip(MATRIX_BYTES // n_bytes, 1, self.n_repeats))
-            else:
-                step = max(1, MATRIX_BYTES // hats.n_bytes(first.folds))
+        if hats is not None and self.cells is not None:
+            step = max(1, MATRIX_BYTES // hats.n_bytes(first.folds))
         scores = [
             self._scores(pairs[i : i + step], task, positions, block, hats, tested_as)
             for i in range(0, len(pairs), step)
@@ -514,22 +493,16 @@ class Draws:
         # by fold; only what folds learn needs to know both.
         both = tested_as if task.is_foldwise else None
         draws = [self.draw(*pair, both) for pair in pairs]
-        models, first = None, draws[0]
-        if hats is not None and hats.serve(first.folds):
-            models = hats.stack(draws, task)
-        if models is None:
-            models = []
+        models = [] if hats is None else hats.stack(draws, task)
+        if not models:
             for draw, (_, j) in zip(draws, pairs, strict=True):
                 each, tested = positions, {}
                 if tested_as is not None and both is None:
                     tested = {"tested": self.draw(tested_as, j)}
                 if draw.sides is not None:
-                    each = positions.grouped(draw, block, **tested)
+                    each = positions.of_draw(draw, **tested)
                 models += models_of(each, block, self._task(task, draw))
-        plans = [each for model in models for each in getattr(model, "plans", (model,))]
-        if all(isinstance(plan, Plan) for plan in plans):
-            models = [Stack(tuple(plans))]  # as one they take a fraction of the time
-        task = replace(task, labels=first.codes[np.newaxis])
+        task = replace(task, labels=draws[0].codes[np.newaxis])
         return [
             {name: values.reshape(len(pairs), -1) for name, values in scores.items()}
             for scores in score_models(models, task)
@@ -564,57 +537,6 @@ def _mean_of(parts):
 # ------------------------------------------------- what the draws of a block may share
 
 
-def with_grams(positions, block, task):
-    """A block's positions by their kernel matrices; as they are if that is better.
-
-    It is with linear kernels of not more features than trials, and features are needed
-    for steps and in other windows.
-    """
-    kernel = positions.kernel
-    if positions.row or isinstance(kernel, KernelChoice) or kernel.low_rank:
-        return positions
-    if kernel.is_linear:
-        sizes = [np.shape(positions.samples(each)[0]) for each in block]
-        if task.learned or any(p <= n for n, p in sizes):
-            return positions
-    grams = {}
-    for position in block:
-        X, kernel = positions.samples(position)
-        if kernel.shift_free:
-            X = X - X.mean(axis=0)
-        try:
-            with config_context(assume_finite=True, skip_parameter_validation=True):
-                K = gram_of(X, kernel.fit(X))
-        except ValueError as error:  # of the user's own kernel
-            raise ValueError(f"{positions.where(position)}{error}") from error
-        of_gram = InnerProducts(X.shape[1]) if kernel.is_linear else Precomputed()
-        grams[position] = K, of_gram
-    return GramPositions(grams, positions.reg, positions.where)
-
-
-@dataclass(frozen=True)
-class GramPositions(Positions):
-    """Some positions of a map by their kernel matrices, worked out once."""
-
-    #: The matrices (n, n), and the kernels that say of what they are, by position.
-    grams: dict
-    reg: object
-    #: Returns how to begin a message about a position.
-    where: object
-
-    def samples(self, position):
-        """The matrix of a position, and the kernel that says of what it is."""
-        return self.grams[position]
-
-    def grouped(self, draw, block):
-        """The same positions of pseudo-trials."""
-        grams = {
-            position: (draw.apply(draw.apply(K), axis=1), kernel)
-            for position, (K, kernel) in self.grams.items()
-        }
-        return replace(self, grams=grams)
-
-
 @dataclass(frozen=True)
 class BlockHats:
     """What the hats of a block's positions are made of, where one serves all folds."""
@@ -624,19 +546,25 @@ class BlockHats:
     reg: object
 
     @classmethod
-    def of(cls, positions, block, task):
-        """Those of a block; None where a position needs more than a hat."""
+    def of(cls, positions, block, task, averaged):
+        """Those of a block; None where a position needs more than a hat.
+
+        Kernel matrices are worked out once, if rows are averaged; linear ones only
+        where they are smaller than the features.
+        """
         if positions.row or task.is_foldwise or task.inner is not None:
             return None
-        samples = tuple(positions.samples(position) for position in block)
-        if any(kernel.low_rank for _, kernel in samples):
-            return None
-        return cls(samples, task.penalty(positions.reg))
-
-    def serve(self, folds):
-        """Whether they are those of other folds, too."""
-        is_auto = isinstance(self.reg, Auto)
-        return not is_auto or np.array_equal(self.reg.rows, folds.trained)
+        samples = []
+        for X, kernel in map(positions.samples, block):
+            n, p = np.shape(X)
+            if kernel.low_rank:
+                return None
+            if averaged and not (kernel.is_linear and p <= n):
+                X = X - X.mean(axis=0) if kernel.shift_free else X
+                of_gram = InnerProducts(p) if kernel.is_linear else Precomputed()
+                X, kernel = gram_of(X, kernel.fit(X)), of_gram
+            samples.append((X, kernel))
+        return cls(tuple(samples), task.penalty(positions.reg))
 
     def n_bytes(self, folds):
         """What the hats of all positions take, with blocks of folds, for each draw."""
@@ -645,18 +573,19 @@ class BlockHats:
         return 8 * sum(sizes)
 
     def stack(self, draws, task):
-        """The one model of draws that share their folds, in a list; None if any fails.
+        """The one model of draws that share their folds, in a list.
 
-        It is for a single label vector.
+        It is for a single label vector. The list is empty if hats do not serve these
+        folds, or any fails.
         """
-        folds = draws[0].folds
+        folds, reg = draws[0].folds, self.reg
+        if isinstance(reg, Auto) and not np.array_equal(reg.rows, folds.trained):
+            return []
         try:
-            plans = prepare_sorted(
-                self._hats(draws, folds.order), folds, task.dtype, task.rank
-            )
+            hats = self._hats(draws, folds.order)
+            return [Stack(tuple(prepare_sorted(hats, folds, task.dtype, task.rank)))]
         except ValueError:  # one by one they say where it is
-            return None
-        return [Stack(tuple(plans))]
+            return []
 
     @cached_property
     def alone(self):

@@ -55,19 +55,18 @@ from .analysis import decode, make_analysis
 from .positions import GeneralizationPositions, RaggedIndices, WindowPositions
 from .problems import refusal
 from .procedure import (
-    CheckpointOptions,
     ClassOptions,
-    ClassScoreOptions,
     JobOptions,
     LoggedJobOptions,
-    NullOptions,
     Predicted,
     Procedure,
+    RunOptions,
     Windowing,
     WindowOptions,
     decodes,
     taken,
 )
+from .run import KeptNull
 
 if TYPE_CHECKING:
     from mne import (
@@ -154,24 +153,20 @@ class TrialOptions(TypedDict, total=False):
     train_on: ArrayLike | str | None
 
 
-class ArrayOptions(
-    WindowOptions, ClassOptions, JobOptions, ClassScoreOptions, total=False
-):
+class ArrayOptions(WindowOptions, ClassOptions, JobOptions, total=False):
     """What `decode_arrays` may be told."""
 
+    keep_class_scores: bool
 
-class TimeOptions(
-    WindowOptions, ClassOptions, LoggedJobOptions, ClassScoreOptions, total=False
-):
+
+class TimeOptions(WindowOptions, ClassOptions, LoggedJobOptions, total=False):
     """What functions may be told that decode data of MNE-Python."""
+
+    keep_class_scores: bool
 
 
 class _Options(TrialOptions, ChannelOptions, TimeOptions, total=False):
     """What `decode_epochs` may be told, whatever it decodes."""
-
-
-class _SourceOptions(TimeOptions, NullOptions, CheckpointOptions, total=False):
-    """What `decode_sources` may be told."""
 
 
 # ------------------------------------------------------------------------------ epochs
@@ -352,7 +347,6 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     data = apply(data)
     data = data.reshape(-1, *data.shape[-2:])
     kernel = for_channels(method.kernel, info["ch_names"])
-    data, kernel = analysis.averages.both(data, kernel, axis=1)
     return decode(
         replace(positions, data=data, kernel=kernel),
         analysis,
@@ -488,9 +482,8 @@ def decode_arrays(
         windows.starts.shape,
         task=task,
     )
-    data, kernel = analysis.averages.both(data, method.kernel, axis=1)
     return decode(
-        WindowPositions(data, windows, kernel, method.reg),
+        WindowPositions(data, windows, method.kernel, method.reg),
         analysis,
         TimeResult if task == "classification" else TimeRegressionResult,
         parameters={"n_features": data.shape[2], **windows.record()},
@@ -522,6 +515,10 @@ def cut_array(data, sfreq, tmin, options):
 
 
 # ----------------------------------------------------------------------------- sources
+
+
+class _SourceOptions(TimeOptions, RunOptions, total=False):
+    """What `decode_sources` may be told."""
 
 
 @decodes(_SourceOptions, LoggedJobOptions, data=("src",))
@@ -594,11 +591,10 @@ def decode_sources(
     4 if all estimates are in single precision (computations use double precision in
     both cases). Source estimates from a generator are released one by one; those in a
     list need the same memory again, since you keep them. 300 trials of 8,000 vertices
-    at 100 times are 1.9 GB, or 1 GB. `average` adds the averages, 1/k of that. With
-    several workers, joblib puts a copy into shared memory (or its temporary folder),
-    which all of them read. A searchlight keeps, for each vertex and time, n_trials
-    bytes of predictions, 8 bytes per metric and fold, and the permutations set by
-    `null`.
+    at 100 times are 1.9 GB, or 1 GB. With several workers, joblib puts a copy into
+    shared memory (or its temporary folder), which all of them read. A searchlight
+    keeps, for each vertex and time, n_trials bytes of predictions, 8 bytes per metric
+    and fold, and the permutations set by `null`.
 
     The unit of the estimates (about 1e-11 for currents in A m, and 1 for z-scores) does
     not matter: a relative `reg` adapts to it. For kernels with ``gamma=None``, which
@@ -681,9 +677,8 @@ def decode_sources(
         recorded |= {"n_features": data.shape[2], **windows.record()}
         if method.kernel.assumes_unit_scale:
             rescale(data, analysis.trials.train_mask)
-        data, kernel = analysis.averages.both(data, method.kernel, axis=1)
         return decode(
-            replace(positions, data=data, kernel=kernel),
+            replace(positions, data=data),
             analysis,
             kind,
             parameters=recorded,
@@ -733,7 +728,6 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     average = analysis.parameters["average"]
     if average is not None and not kernel.is_linear:
         raise refusal("average: generalization", average=average, kernel=kernel)
-    arrays = [analysis.averages.both(each, kernel, axis=1)[0] for each in arrays]
     if kernel.shift_free:
         # This changes no kernel value that counts; a large offset would cost digits.
         mean = arrays[0].mean(axis=(0, 1))
@@ -767,16 +761,8 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     )
 
 
-class _ArrayOptions(ArrayOptions, NullOptions, total=False):
-    """What `generalize_arrays` may be told."""
-
-
-class _EpochOptions(ChannelOptions, TimeOptions, NullOptions, total=False):
-    """What `generalize_epochs` may be told."""
-
-
-class _PairsOfTimes:
-    """What options mean where positions are pairs of times.
+class _ArrayOptions(ArrayOptions, total=False):
+    """What `generalize_arrays` may be told, where positions are pairs of times.
 
     Parameters
     ----------
@@ -806,8 +792,16 @@ class _PairsOfTimes:
         ... What is learned at a training time is applied at every test time.
     """
 
+    null: KeptNull
 
-@decodes(_ArrayOptions, _PairsOfTimes, data=("y_test", "same_trials", "tmin_test"))
+
+class _EpochOptions(ChannelOptions, TimeOptions, total=False):
+    """What `generalize_epochs` may be told."""
+
+    null: KeptNull
+
+
+@decodes(_ArrayOptions, _ArrayOptions, data=("y_test", "same_trials", "tmin_test"))
 def generalize_arrays(
     X: ArrayLike,
     y: ArrayLike,
@@ -920,7 +914,7 @@ def generalize_arrays(
 
 @decodes(
     _EpochOptions,
-    *(TrialOptions, Channels, LoggedJobOptions, _PairsOfTimes),
+    *(TrialOptions, Channels, LoggedJobOptions, _ArrayOptions),
     data=("test_epochs", "y_test", "same_trials"),
 )
 def generalize_epochs(

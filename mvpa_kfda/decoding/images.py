@@ -49,11 +49,10 @@ from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
 from .problems import TEXTS, find_short_runs, refusal, warn_of
 from .procedure import (
-    CheckpointOptions,
     ClassOptions,
     JobOptions,
-    NullOptions,
     Procedure,
+    RunOptions,
     decodes,
     taken,
 )
@@ -172,16 +171,13 @@ def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
         X, members, scaling = _standardize(
             images, geometry, given, kept_rows, reading.standardize, with_patterns
         )
-        data, kernel = analysis.averages.both(X, method.kernel)
-        if scaling:
-            scaling = scaling.grouped(analysis.averages)
         filled = np.flatnonzero(np.diff(members.indptr))
         touch = geometry.pairs, space.n_positions, filled
         positions = SubsetPositions(
-            np.ascontiguousarray(data.T),
+            np.ascontiguousarray(X.T),
             members.indptr,
             members.indices,
-            kernel,
+            method.kernel,
             method.reg,
             name=partial(_word_position, space),
             folds=analysis.samples.folds,
@@ -249,7 +245,7 @@ def _word_position(space, position):
     return f"the {space.noun} at {', '.join(where)}"
 
 
-class _Options(ClassOptions, JobOptions, NullOptions, CheckpointOptions, total=False):
+class _Options(ClassOptions, JobOptions, RunOptions, total=False):
     """What both functions may be told."""
 
     classes: Classes

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-from sklearn import config_context
 
-from ..kfda.direct import Stack, prepare_sorted
+from ..kfda.direct import Stack, prepare, prepare_sorted
 from ..kfda.folds import Folds, folds_of
-from ..kfda.foldwise import FoldwisePlan, plan_of_features
+from ..kfda.foldwise import FoldwisePlan
 from ..kfda.hat import make_hat, prefers_features
-from ..kfda.kernels import Linear, check_size
+from ..kfda.kernels import KernelChoice, Linear, check_size
 from ..kfda.penalties import MOST_OF_SECOND, Tuned, of_trials
 from ..kfda.transfer import Chunks, Transfer, expand, kernel_columns
 from ..utils.checks import check_positive, counted, plural
@@ -53,6 +52,8 @@ class Positions:
         What makes the map smaller, for messages.
     worker_bytes : int
         Memory that a worker takes at least, beside what all workers share.
+    draw : Draw | None
+        The averages of trials that are decoded; None: the trials.
     """
 
     shape: tuple
@@ -61,6 +62,7 @@ class Positions:
     exempt: np.ndarray | None = None
     fewer: str = "fewer positions"
     worker_bytes: int = 0
+    draw: object = None
 
     def describe(self):
         """Word the size of the map."""
@@ -77,15 +79,29 @@ class Positions:
         """How to begin a message about a position."""
         return ""
 
-    def samples(self, position):
-        """The features of a position (n, p), and the kernel for them."""
+    def features_of_trials(self, position):
+        """The features of a position's trials (n, p), and the kernel for them."""
 
-    def grouped(self, grouping, block):
-        """The same positions of pseudo-trials, good for those of a block."""
+    def samples(self, position):
+        """The same of the rows that are decoded."""
+        data = self.features_of_trials(position)
+        return data if self.draw is None else self.draw.both(*data)
+
+    def of_draw(self, draw):
+        """The same positions of averages of trials."""
+        return replace(self, draw=draw)
 
     def plan(self, position, task):
         """What predicts label vectors at a position."""
-        return plan_of_features(*self.samples(position), self.reg, task)
+        X, kernel = self.samples(position)
+        reg = task.penalty(self.reg)
+        if not (task.is_foldwise or isinstance(reg, Tuned)):
+            return prepare(make_hat(X, kernel, reg), task.folds, task.dtype, task.rank)
+        if not isinstance(kernel, KernelChoice):
+            X, kernel = kernel.of_samples(X)
+        X, folds = task.learned.augmented(X), folds_of(task.folds, len(X))
+        trials = folds, task.inner, np.dtype(task.dtype), task.rank
+        return FoldwisePlan(X, kernel, reg, task.learned, *trials)
 
     def models(self, block, task):
         """Yield the models of a block, each of one position or of several in a row.
@@ -113,7 +129,17 @@ class Positions:
 
     def signal(self, position):
         """What activation patterns are patterns of, (n, p)."""
-        return self.samples(position)[0]
+        return self.averaged(self.signal_of_trials(position))
+
+    def averaged(self, features):
+        """Features of trials (n, p), averaged where these are what is decoded."""
+        if self.draw is None or not self.kernel.is_linear:
+            return features
+        return self.draw.apply(features)
+
+    def signal_of_trials(self, position):
+        """The same of trials."""
+        return self.features_of_trials(position)[0]
 
     def pattern_rows(self, block):
         """Where a block's patterns go in an array of those of all positions.
@@ -134,6 +160,7 @@ class FeaturePositions(Positions):
     X: np.ndarray
     kernel: object
     reg: object
+    draw: object = None
 
     shape = ()
     fewer = "fewer trials"
@@ -155,14 +182,9 @@ class FeaturePositions(Positions):
         """Yield the one model."""
         yield self.plan(0, task)
 
-    def samples(self, position):
+    def features_of_trials(self, position):
         """The features (n, p), or a kernel matrix, and the kernel for them."""
         return self.X, self.kernel
-
-    def grouped(self, grouping, block):
-        """The same position of pseudo-trials."""
-        X, kernel = grouping.both(self.X, self.kernel)
-        return replace(self, X=X, kernel=kernel)
 
 
 # ----------------------------------------------------------------------------- windows
@@ -256,6 +278,7 @@ class WindowPositions(Positions):
     channels: Sequence | None = None
     #: Which of the positions touch; None: those next on the map.
     adjacency: Callable | None = None
+    draw: object = None
 
     fewer = "fewer times (step=, crop or decimate)"
 
@@ -319,47 +342,34 @@ class WindowPositions(Positions):
             if flat[start : start + self.windows.width].all():
                 raise refusal("flat window", where=self.where(position))
 
-    def samples(self, position):
-        """The features of a window, and the kernel for them."""
+    def features_of_trials(self, position):
+        """The features of a window, (n, p) or (n, width * p), and their kernel."""
         row, width = position // self.n_windows, self.windows.width
         kernel = self.kernel.take(self.channels[row]) if self.channels else self.kernel
         if self.windows.mode == "concatenate" and width > 1:
             kernel = kernel.repeated(width)
-        return self.features(position), kernel
+        return self._features(position), kernel
 
     def features(self, position):
         """The features of a window, (n, p) or (n, width * p)."""
-        if self.windows.mode == "mean":
-            return self.signal(position)
-        return np.concatenate(self._samples(position), axis=1)
+        return self.averaged(self._features(position))
 
-    def signal(self, position):
+    def _features(self, position):
+        """The same of trials."""
+        samples, mode = self._samples(position), self.windows.mode
+        return samples.mean(axis=0) if mode == "mean" else np.concatenate(samples, 1)
+
+    def signal_of_trials(self, position):
         """The channels' mean in a window, (n, p)."""
         return self._samples(position).mean(axis=0)
 
-    def grouped(self, grouping, block):
-        """The windows of pseudo-trials, with the samples of a block's only."""
-        starts = self.starts.ravel()[np.asarray(block)]
-        first, stop = starts.min(), starts.max() + self.windows.width
-        data, kernel = self.data[first:stop], self.kernel
-        if self.channels:  # all windows of a block are in one row
-            row = block[0] // self.n_windows
-            data, kernel = self._select(data, row), kernel.take(self.channels[row])
-        data, kernel = grouping.both(data, kernel, axis=1)
-        windows = replace(self.windows, starts=self.windows.starts - first)
-        new = {"data": data, "windows": windows, "kernel": kernel}
-        return replace(self, **new, channels=None)
-
     def _samples(self, position):
-        """The samples of a window, (width, n, p)."""
+        """The samples of a window, (width, n, p), in double precision."""
         start = self.starts.flat[position]
         samples = self.data[start : start + self.windows.width]
-        return self._select(samples, position // self.n_windows)
-
-    def _select(self, samples, row):
-        """Samples (..., p) of a row's channels, in double precision."""
         if self.channels:  # contiguous, unlike [...]
-            samples = np.take(samples, self.channels[row], axis=-1)
+            channels = self.channels[position // self.n_windows]
+            samples = np.take(samples, channels, axis=-1)
         return samples.astype(np.float64, copy=False)
 
 
@@ -390,8 +400,8 @@ class GeneralizationPositions(WindowPositions):
 
     @property
     def n_test(self):
-        """The number of test trials."""
-        return self.test.data.shape[1]
+        """The number of test rows."""
+        return len(self.test.features(0))
 
     @property
     def worker_bytes(self):
@@ -401,10 +411,9 @@ class GeneralizationPositions(WindowPositions):
         rows = 4 * self.width * self.n_test * min(self.data.shape[1:])
         return super().worker_bytes + min(rows, Chunks.MOST)
 
-    def grouped(self, grouping, block, tested=None):
-        """The same of pseudo-trials; of all test windows, perhaps of others."""
-        test = self.test.grouped(tested or grouping, range(self.width))
-        return replace(super().grouped(grouping, block), test=test)
+    def of_draw(self, draw, tested=None):
+        """The same of averages of trials, perhaps of others in test windows."""
+        return replace(self, draw=draw, test=self.test.of_draw(tested or draw))
 
     def same(self, position):
         """The cell of the same time; None where none is."""
@@ -517,18 +526,6 @@ class RunScaling:
         """Data (p, n_trials) of some features in their own units."""
         return np.multiply(data, self.deviations[:, columns][self.run_of].T, order="C")
 
-    def grouped(self, grouping, columns=slice(None)):
-        """The same for pseudo-trials, each of one run, and some features."""
-        if grouping.sides is None:
-            return RunScaling(self.deviations[:, columns], self.run_of)
-        first = np.concatenate([members[:, 0] for members in grouping.sides])
-        return RunScaling(self.deviations[:, columns], self.run_of[first])
-
-
-def _by_number(position):
-    """Call a position by its number."""
-    return f"position {position}"
-
 
 @dataclass(frozen=True)
 class SubsetPositions(Positions):
@@ -561,11 +558,12 @@ class SubsetPositions(Positions):
     indices: np.ndarray
     kernel: object
     reg: object
-    name: Callable = _by_number
+    name: Callable = "position {}".format
     folds: Folds | None = None
     adjacency: Callable | None = None
     words: str = "positions"
     scaling: RunScaling | None = None
+    draw: object = None
 
     fewer = "a smaller mask or process_mask_img"
 
@@ -622,12 +620,12 @@ class SubsetPositions(Positions):
         step = self.block_length
         return [self.filled[i : i + step] for i in range(0, len(self.filled), step)]
 
-    def samples(self, position):
+    def features_of_trials(self, position):
         """The features of a position (n, p), and the kernel for them."""
         columns = self._columns(position)
         return self._rows(columns).T, self.kernel.take(columns)
 
-    def signal(self, position):
+    def signal_of_trials(self, position):
         """The features of a position in their own units, (n, p)."""
         columns = self._columns(position)
         features = self._rows(columns)
@@ -641,51 +639,28 @@ class SubsetPositions(Positions):
         ranges = [np.arange(*self.indptr[i : i + 2]) for i in block]
         return np.concatenate([[], *ranges]).astype(np.intp), len(self.indices)
 
-    def grouped(self, grouping, block):
-        """The positions of pseudo-trials, with a block's features only."""
-        used = np.unique(np.concatenate([self._columns(each) for each in block]))
-        data, kernel = grouping.both(self.data[used].T, self.kernel.take(used))
-        new = {"data": data.T, "kernel": kernel}
-        new["indices"] = np.searchsorted(used, self.indices)
-        if self.scaling:
-            new["scaling"] = self.scaling.grouped(grouping, used)
-        return replace(self, **new)
-
-    def plan(self, position, task):
-        """What predicts label vectors at a position."""
-        # The adapters have checked the data; scikit-learn would check them again at
-        # every position, which takes longer than the kernel.
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            return super().plan(position, task)
-
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
-        averaged = task.folds is not None and task.folds.n != self.data.shape[1]
-        reg = task.penalty(self.reg)
-        if task.is_foldwise:
+        averaged = self.draw is not None and not self.kernel.is_linear
+        if task.is_foldwise or task.inner or averaged or self.kernel.low_rank:
+            # With matrices of every fold, kernels that average, or landmarks, which
+            # depend on the order of the trials.
             yield from super().models(block, task)
             return
-        if averaged or isinstance(reg, Tuned) or self.kernel.low_rank:
-            # With as many hats as candidates each, with kernels that average, or
-            # with landmarks, which depend on the order of the trials.
-            stacks = ((self.plan(position, task),) for position in block)
-        else:
-            try:
-                stacks = [self._plans(block, task, reg)]
-            except ValueError:  # alone each can say where it is
-                stacks = (self._plans([position], task, reg) for position in block)
+        try:
+            stacks = [self._plans(block, task)]
+        except ValueError:  # alone each can say where it is
+            stacks = (self._plans([position], task) for position in block)
         yield from map(Stack, stacks)
 
-    def _plans(self, block, task, reg):
+    def _plans(self, block, task):
         """The plans of some positions, with the trials in the order of the folds."""
         folds = folds_of(task.folds, self.data.shape[1])
-        reg, hats = of_trials(reg, folds.order), []
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            for columns in map(self._columns, block):
-                features = self._rows(columns)
-                if (np.diff(folds.order) < 0).any():
-                    features = features[:, folds.order]
-                hats.append(make_hat(features.T, self.kernel.take(columns), reg))
+        reg, hats = of_trials(task.penalty(self.reg), folds.order), []
+        for X, kernel in map(self.samples, block):
+            if (np.diff(folds.order) < 0).any():
+                X = X.T[:, folds.order].T
+            hats.append(make_hat(X, kernel, reg))
         return tuple(prepare_sorted(hats, folds, task.dtype, task.rank))
 
     def _columns(self, position):

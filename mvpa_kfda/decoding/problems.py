@@ -485,7 +485,7 @@ def warn_of_spread(positions, analysis):
     labels of a trial it is those trained with that count.
     """
     kernel = getattr(positions, "kernel", None)
-    of_ranks = set(analysis.task.scoring) <= _OF_RANKS
+    of_ranks = set(analysis.task.metrics) <= _OF_RANKS
     if of_ranks or (kernel is not None and needs_gram(kernel)):
         return
     some = some_positions(positions, _MOST_POSITIONS)

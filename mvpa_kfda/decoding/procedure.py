@@ -415,6 +415,8 @@ class Running:
         A file in which finished blocks of positions are saved. The same call with the
         same file resumes an interrupted run, with the same result. The file is not
         deleted at the end.
+    run_by : callable | None
+        What runs the analysis in the place of :func:`mvpa_kfda.decoding.run.run`.
     """
 
     random_state: Seed = None
@@ -422,6 +424,7 @@ class Running:
     dtype: Precision = "float64"
     verbose: bool | None = None
     checkpoint: str | PathLike[str] | None = None
+    run_by: Callable[..., Any] | None = None
 
     def __post_init__(self):
         """Check all but the seed, which is drawn with."""
@@ -574,21 +577,10 @@ class WindowOptions(TypedDict, total=False):
     window_mode: Literal["mean", "concatenate"]
 
 
-class ClassScoreOptions(TypedDict, total=False):
-    """What is kept beside predictions."""
-
-    keep_class_scores: bool
-
-
-class NullOptions(TypedDict, total=False):
-    """What is kept of large maps."""
+class RunOptions(TypedDict, total=False):
+    """What is kept of large maps, and where long runs are."""
 
     null: KeptNull
-
-
-class CheckpointOptions(TypedDict, total=False):
-    """Where long runs are kept."""
-
     checkpoint: str | PathLike[str] | None
 
 
@@ -632,12 +624,13 @@ def decodes(
         function.__doc__ = complete(function.__doc__, signature.parameters, kinds)
 
         @wraps(function)
-        def call(*args, **given):
+        def call(*args, run_by=None, **given):
             unknown = [name for name in given if name not in signature.parameters]
             if unknown:
                 raise TypeError(_unexpected(function.__name__, unknown[0], signature))
             with collected_warnings() as texts, collected_inputs() as inputs:
-                result = function(*args, **given)
+                more = {"run_by": run_by} if run_by else {}
+                result = function(*args, **given, **more)
             bound = signature.bind(*args, **given)
             bound.apply_defaults()
             read = {n: x for n, x in bound.arguments.items() if n != "checkpoint"}

@@ -14,13 +14,13 @@ cells of a map are numbered in C order.
 import math
 import shutil
 import tempfile
-from contextlib import closing, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
 from joblib import cpu_count
+from sklearn import config_context
 
 from ..inference.null import Null, NullSummary, summarize_null
 from ..kfda.direct import Predictions
@@ -29,13 +29,7 @@ from ..kfda.kernels import Kernel, KernelChoice, Precomputed
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
 from ..kfda.preprocess import FoldPreprocessing
-from ..metrics.scores import (
-    METRICS,
-    REGRESSION_METRICS,
-    Metric,
-    evaluate_labellings,
-    evaluate_sets,
-)
+from ..metrics.scores import evaluate_labellings, evaluate_sets
 from ..utils.checks import quoted, word_bytes
 from ..utils.memory import check_memory
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
@@ -101,15 +95,13 @@ class Draw:
         means = [average(data, members, axis) for members in self.sides]
         return means[0] if len(means) == 1 else np.concatenate(means, axis)
 
-    def both(self, data, kernel, axis=0):
-        """Data and kernel of the rows.
+    def both(self, data, kernel):
+        """Data and kernel of the rows, of the data of all trials.
 
         A linear kernel is given averaged features, others average their values.
         """
-        if self.sides is None:
-            return data, kernel
         if kernel.is_linear:
-            return self.apply(data, axis), kernel
+            return self.apply(data), kernel
         if isinstance(kernel, KernelChoice):  # stays one, among averaged kernels
             return data, kernel.map(lambda each: AveragedKernel(each, self))
         return data, AveragedKernel(kernel, self)
@@ -172,10 +164,8 @@ class Task:
         The number of classes c.
     folds : Folds | None
         The test sets; None to train on all trials and test on others.
-    scoring : list of str
-        Metric names.
-    functions : dict of str -> Metric
-        Those of the metrics that are functions of the user's.
+    metrics : dict of str -> Metric
+        The metrics by name.
     learned : FoldPreprocessing
         What every fold learns from its training trials before the kernel.
     dtype : dtype
@@ -208,7 +198,7 @@ class Task:
     labels: np.ndarray
     n_classes: int
     folds: Folds | None
-    scoring: list
+    metrics: dict
     dtype: np.dtype
     batch_size: int | None = None
     keep_class_scores: bool = False
@@ -220,7 +210,6 @@ class Task:
     inner: InnerFolds | None = None
     groups: np.ndarray | None = None
     draws: object = None
-    functions: dict = field(default_factory=dict)
     learned: FoldPreprocessing = field(default_factory=FoldPreprocessing)
 
     #: Bytes of the prediction of a trial.
@@ -240,12 +229,6 @@ class Task:
         if self.at_most is None or isinstance(reg, Tuned):
             return reg
         return AtMost(reg, self.at_most)
-
-    @property
-    def metrics(self):
-        """The metrics by name."""
-        known = METRICS | self.functions
-        return {name: known[name] for name in self.scoring}
 
     @property
     def scalar_metrics(self):
@@ -284,13 +267,16 @@ class Task:
 
     def run_block(self, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
-        if self.draws is not None:
-            return self.draws.run_block(self, positions, block)
         parts, done = [], 0
-        for model in models_of(positions, block, self):
-            numbers = block[done : done + model.n_positions]
-            parts.append(_run_model(model, positions, self, numbers))
-            done += len(numbers)
+        # Data are checked by now; scikit-learn would check them again at every
+        # position, which takes longer than the kernel.
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            if self.draws is not None:
+                return self.draws.run_block(self, positions, block)
+            for model in models_of(positions, block, self):
+                numbers = block[done : done + model.n_positions]
+                parts.append(_run_model(model, positions, self, numbers))
+                done += len(numbers)
         axes = {key: int(key.partition("/")[0] in _OBSERVED) for key in parts[0]}
         return {
             key: np.concatenate([part[key] for part in parts], axis)
@@ -321,13 +307,6 @@ class RegressionTask(Task):
 
     #: Bytes of the prediction of a trial.
     prediction_bytes = 8
-
-    @property
-    def metrics(self):
-        """The metrics by name."""
-        known = REGRESSION_METRICS | self.functions
-        unit = self.mean, self.scale
-        return {name: _of_standardised(known[name], *unit) for name in self.scoring}
 
     def penalty(self, reg):
         """A penalty for values: their size tells how much to shrink."""
@@ -362,36 +341,6 @@ class RegressionTask(Task):
         return {"predicted": self.mean + self.scale * average}
 
 
-def _of_standardised(metric, mean, scale):
-    """A metric of standardised values, in the unit of the given ones."""
-
-    def score(tested):
-        true, predicted = tested.true[:, 0], tested.predicted[:, 0]
-        if metric.mean is None:
-            return metric.score(true, predicted)[np.newaxis] * scale**metric.power
-        # Functions are shown the given values.
-        pairs = zip(mean + scale * true.T, mean + scale * predicted.T, strict=True)
-        return np.array([[metric.mean(*pair, None, tested.shapes) for pair in pairs]])
-
-    # Numbers that are all equal are as one class.
-    undefined = {"needs_two_classes": metric.needs_spread}
-    return Metric(score, metric.chance, "", **undefined)
-
-
-#: What runs analyses in the place of `run`; None for nothing.
-_RUNNER = ContextVar("runner", default=None)
-
-
-@contextmanager
-def run_by(runner):
-    """Let ``runner(positions, task, n_jobs)`` stand for `run` in what follows."""
-    before = _RUNNER.set(runner)
-    try:
-        yield
-    finally:
-        _RUNNER.reset(before)
-
-
 def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
     """Decode at every position.
 
@@ -419,8 +368,6 @@ def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
     With workers SIGTERM and SIGHUP end the run as Ctrl-C does, and then the process,
     unless the caller handles or ignores these signals.
     """
-    if (runner := _RUNNER.get()) is not None:
-        return runner(positions, task, n_jobs)
     blocks = positions.blocks()
     store = MapStore(positions, blocks, task)
     finished = checkpoint.finished if checkpoint else ()
@@ -572,7 +519,7 @@ def _decode(task, model):
             (scores,) = _evaluate(metrics, observed_again, model.second, task)
         for name in task.scalar_metrics:
             part[f"second_scores/{name}"] = scores[name][0].ravel()
-    shape = len(task.labels) - 1, len(part[f"metrics/{task.scoring[0]}"])
+    shape = len(task.labels) - 1, len(part[f"metrics/{next(iter(metrics))}"])
     for block in task.blocks(model):
         rows = slice(block.start - 1, block.stop - 1)
         tests = zip(_OBSERVED, _in_tests(model, task, block), strict=False)

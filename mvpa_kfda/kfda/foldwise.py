@@ -53,20 +53,18 @@ from .direct import (
     hides_others,
     invertible,
     is_too_large,
-    prepare,
     refuse_too_large,
 )
-from .folds import Folds, InnerFolds, folds_of
+from .folds import Folds, InnerFolds
 from .hat import (
     NOT_POSITIVE,
     SINGULAR_SCATTER,
     centre_gram,
     count_features,
     invert_blocks,
-    make_hat,
     scatter_moments,
 )
-from .kernels import KernelChoice, Linear, Precomputed, gram_of, kernels_of, needs_gram
+from .kernels import Linear, Precomputed, gram_of, kernels_of, needs_gram
 from .penalties import Auto, Tuned, candidates, of_trials, resolve_penalty
 from .preprocess import FoldPreprocessing
 from .rules import usable
@@ -947,22 +945,3 @@ def _fits_exactly(sets, tested, grid):
             gain = sets[i[0]].gain(lam) * (w < _UNSEEN * w.max())
             found[i] = (np.square(rows) @ gain).max() > 1 / SINGULAR
     return found
-
-
-def plan_of_features(X, kernel, reg, task):
-    """The plan of features (n, p), or of a precomputed kernel matrix (n, n).
-
-    The task has the `folds`, the `inner` folds of a tuned penalty, the `dtype` and the
-    `rank`. It makes a `penalty` one for its trials. Where folds have matrices of their
-    own (`is_foldwise`), it has what is `learned` in each.
-    """
-    reg = task.penalty(reg)
-    if task.is_foldwise or isinstance(reg, Tuned):
-        if not isinstance(kernel, KernelChoice):
-            X, kernel = kernel.of_samples(X)
-        learned, folds = task.learned, folds_of(task.folds, len(X))
-        dtype = np.dtype(task.dtype)
-        X = learned.augmented(X)
-        trials = folds, task.inner, dtype, task.rank
-        return FoldwisePlan(X, kernel, reg, learned, *trials)
-    return prepare(make_hat(X, kernel, reg), task.folds, task.dtype, task.rank)

@@ -14,9 +14,9 @@ from time import monotonic
 import numpy as np
 from sklearn import decomposition, feature_selection, preprocessing
 
-from ..decoding import arrays, epochs, images  # noqa: F401 which fill FUNCTIONS
+from ..decoding import epochs, images  # noqa: F401 which fill FUNCTIONS
 from ..decoding.procedure import FUNCTIONS
-from ..decoding.run import MapStore, reduce_part, run_by
+from ..decoding.run import MapStore, reduce_part
 from ..group.second_level import group_inference
 from ..results.procedure import OF_THE_RUN, SPLITTERS, revived
 from ..utils.fingerprints import PROJECTIONS, kept_inputs, projections
@@ -147,8 +147,9 @@ class Recomputation:
         function, options = self._call()
         options = _bounded(result, options)
         try:
-            with kept_inputs() as self._kept, run_by(self), warnings.catch_warnings():
+            with kept_inputs() as self._kept, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                options = options | {"run_by": self}
                 try:
                     self.again = function(data, y, **options)
                 except _RoundedError:
@@ -323,7 +324,7 @@ class Recomputation:
 
     # ---------------------------------------------------------------------- it is run
 
-    def __call__(self, positions, task, n_jobs=None):
+    def __call__(self, positions, task, n_jobs, *_):
         """Run the block of the peak, and of the others as many as there is time for."""
         self._compare_run(positions, task)
         kept = self.result.parameters.get("null")
