@@ -2,9 +2,8 @@
 
 A `Result` can be saved. Most results are a `ScoreMap`: scores at every position of a
 map, with p-values, a table and figures. A `SubjectResult` has the scores of permuted
-labels for that, with the mixin of `mvpa_kfda.results.summaries` perhaps only a summary
-of them; what was tested over subjects or between results has p-values alone, see
-`mvpa_kfda.results.group`.
+labels for that, with a `SummariesMixin` perhaps only a summary of them; what was tested
+over subjects or between results has p-values alone, see `mvpa_kfda.results.group`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,13 @@ from ..inference.corrections import (
     smallest_p_value,
 )
 from ..inference.discoveries import Calibration, n_true
-from ..inference.null import ALTERNATIVES, Alternative, NullSummary, centre_of
+from ..inference.null import (
+    ALTERNATIVES,
+    Alternative,
+    NullSummary,
+    centre_of,
+    check_level,
+)
 from ..metrics.names import is_of_one_class, mean_of_permuted
 from ..utils.axes import AXES
 from ..utils.checks import capital, check_option, check_share, counted
@@ -40,7 +45,7 @@ from ..utils.files import refuse_image, same_content, write_result_file
 from ..utils.fingerprints import PROJECTIONS, checksum_of
 from ..utils.rounding import rounded
 from ..viz.notebook import make_html
-from ..viz.null import plot_map_null
+from ..viz.null import largest_scores, plot_map_null
 from ..viz.style import make_figure
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import (
@@ -871,7 +876,14 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     @property
     def null(self) -> NDArray:
         """Scores of the first metric under permuted labels, (P, positions...)."""
-        return self.nulls.get(self.scoring[0], np.empty((0, *self.shape)))
+        name = self.scoring[0]
+        if name in self._kept("null_summaries"):
+            raise ValueError(
+                "result.null was not kept, to save memory; result.null_max has the "
+                "largest score of each permuted map, and result.pvalues() works. For "
+                "all maps run the analysis again with null='full'."
+            )
+        return self.null_of(name)
 
     @property
     def chance(self) -> float:
@@ -919,7 +931,9 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     @property
     def n_permutations(self) -> int:
         """Number of label permutations, not counting the observed labels."""
-        return max((len(null) for null in self.nulls.values()), default=0)
+        counts = [len(null) for null in self.nulls.values()]
+        kept = self._kept("null_summaries").values()
+        return max([*counts, *(int(x["n_permutations"]) for x in kept)], default=0)
 
     @property
     def folds(self) -> list[tuple[NDArray, NDArray]]:
@@ -964,7 +978,22 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     @property
     def is_tested_twice(self) -> bool:
         """Whether two null hypotheses have to be rejected."""
-        return False
+        names = self.scalar_metrics
+        return any(self._null_kept(name, second=True) is not None for name in names)
+
+    #: The positions that are exempt from the second test, or None.
+    _exempt: ClassVar[Any] = None
+
+    def _kept(self, field):
+        """What a field holds by metric, which not all kinds of results have."""
+        return vars(self).get(field, {})
+
+    def _null_kept(self, metric, second=False):
+        """What was kept of the null of a metric in one of the tests, or None."""
+        summaries = self._kept("second_summaries" if second else "null_summaries")
+        if metric in summaries:
+            return NullSummary.from_arrays(summaries[metric])
+        return self._kept("second_nulls" if second else "nulls").get(metric)
 
     @property
     def is_tuned(self) -> bool:
@@ -1022,11 +1051,18 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             Correction for testing many positions: "none", "max", "max-step-down",
             "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size",
             "cluster-depth" (time courses only) or "tfce", described in
-            `mvpa_kfda.inference.corrections`.
+            `mvpa_kfda.inference.corrections`. On brain maps, clusters are connected by
+            `adjacency`, and over time also across adjacent time points. Cluster
+            p-values refer to whole clusters, and "tfce" may mark positions without an
+            effect next to one that has an effect. Results that may keep a summary of
+            the permuted maps have "cluster" and "tfce" with ``null="auto"`` or
+            ``"full"``; "cluster-size", "max-step-down" and alternatives other than
+            "greater" require ``"full"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            Cluster-forming threshold (a p-value), for corrections by clusters.
+            Cluster-forming threshold (a p-value), for corrections by clusters; 0.05 if
+            not all permuted maps were kept.
         alternative : {"greater", "less", "two-sided"}
             Whether to test for scores above those of permuted labels, below them, or
             further from their mean. Decoding usually tests for "greater".
@@ -1034,12 +1070,14 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         Returns
         -------
         p : float or array
-            One p-value per position; a float for a single position.
+            One p-value per position, NaN where decoding was not possible; a float for a
+            single position.
 
         Raises
         ------
         ValueError
-            If the metric or the correction is unknown, or without permutations.
+            If the metric or the correction is unknown, without permutations, or if
+            the correction needs more of the null than was kept.
 
         References
         ----------
@@ -1049,9 +1087,24 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         metric = self.check_metric(metric)
         tests = self.permuted(metric, "p-values")
         check_option("alternative", alternative, ALTERNATIVES)
-        how = {"threshold": threshold, "alternative": alternative}
-        nulls = nulls_of(tests, adjacency=self.places.adjacency(), **how)
-        return plain(correct(nulls, correction))
+        how = {"threshold": check_level(threshold), "alternative": alternative}
+        key = metric, check_correction(correction), *how.values()
+        if key not in self._p_values:  # TFCE of all permuted maps takes minutes
+            counted, p = self._counted, np.full(self.shape, np.nan)
+            where = ... if counted is None else counted
+            if counted is None or counted.any():
+                how["adjacency"] = self.places.adjacency(counted)
+                p[where] = correct(nulls_of(tests, counted, **how), correction)
+            self._p_values[key] = p
+        return plain(self._p_values[key].copy())
+
+    #: The positions (V,) that were decoded, in results that may have others; else None.
+    _counted: ClassVar[Any] = None
+
+    @cached_property
+    def _p_values(self):
+        """The p-values that were asked for before."""
+        return {}
 
     def permuted(self, metric: str, what: str) -> list[Any]:
         """Return what was kept of the tests of a metric, or raise an error.
@@ -1298,12 +1351,15 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             them, and the positions that are ``exempt`` from the test, or None. Empty
             without permutations.
         """
-        return self._kept_tests(metric)
-
-    def _kept_tests(self, metric):
-        """What was kept of each test of a metric."""
-        null = self.null_of(metric)
-        return [KeptTest(np.asarray(self.metrics[metric]), null)] if len(null) else []
+        scores = np.asarray(self.metrics[metric])
+        null, second = (self._null_kept(metric, each) for each in (False, True))
+        if isinstance(null, np.ndarray) and not len(null):
+            null = None
+        tests = [] if null is None else [KeptTest(scores, null)]
+        if second is not None:
+            scores = self._kept("second_scores").get(metric, self.metrics[metric])
+            tests.append(KeptTest(scores, second, self._exempt))
+        return tests
 
     def to_dataframe(
         self,
@@ -1461,3 +1517,32 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         if self.members is None:
             return f"{counted(n, 'trial')} (trained on averages of {k})"
         return f"{counted(n, 'average')} of {k} trials ({n * k})"
+
+
+@record
+class SummariesMixin:
+    """A result whose null may be summarised; comes before `SubjectResult` as a base.
+
+    Parameters
+    ----------
+    nulls : dict of str -> array, shape (P, positions...)
+        Name -> scores under permuted labels, in single precision. Empty if only a
+        summary was kept.
+    null_summaries : dict of str -> dict
+        Name -> summary that was kept instead, see
+        `mvpa_kfda.inference.null.NullSummary`.
+    """
+
+    null_summaries: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def null_max(self) -> NDArray:
+        """The largest score of the first metric in each permuted map, (P,)."""
+        kept = self._null_kept(self.scoring[0])
+        return np.empty(0) if kept is None else largest_scores(kept)
+
+    def _check_summaries(self, shape, fitting):
+        """Raise a ValueError unless the summaries are of so many positions."""
+        for name in self.null_summaries:
+            if self._null_kept(name).exceedances.shape != shape:
+                raise ValueError(f"The summary of {name!r} does not fit {fitting}.")

@@ -11,25 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.corrections import (
-    CORRECTIONS,
-    CorrectionName,
-    KeptTest,
-    check_correction,
-)
-from ..inference.null import Alternative, NullSummary
+from ..inference.corrections import CORRECTIONS, CorrectionName, check_correction
+from ..inference.null import Alternative
 from ..utils.axes import axes_of
 from ..utils.checks import check_share, counted, quoted
 from ..viz.confusion import plot_recall
 from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
-from .base import SubjectResult
+from .base import SubjectResult, SummariesMixin
 from .dissimilarity import EvidenceMixin
 from .fields import arrays, figure_method, record, result_kind
 from .patterns import PatternsMixin, unpack_info
 from .places import check_pairs
-from .summaries import SummariesMixin
 
 if TYPE_CHECKING:
     from mne import Info
@@ -132,8 +126,9 @@ class SecondTestMixin:
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(arrays, "second_scores", "second_nulls")
         super().__post_init__()
-        for of_first, of_second in self._of_both_tests():
-            shapes = {name: _shape_of(each) for name, each in of_first.items()}
+        for first, second in _OF_BOTH_TESTS.items():
+            shapes = {n: _shape_of(each) for n, each in self._kept(first).items()}
+            of_second = self._kept(second)
             wrong = [n for n, x in of_second.items() if shapes.get(n) != _shape_of(x)]
             if wrong:
                 raise ValueError(
@@ -142,31 +137,13 @@ class SecondTestMixin:
                     "has not."
                 )
 
-    def _of_both_tests(self):
-        """Pairs of what is kept of the first test and of the second."""
-        return [(self.metrics, self.second_scores), (self.nulls, self.second_nulls)]
 
-    @property
-    def is_tested_twice(self) -> bool:
-        """Whether two null hypotheses have to be rejected."""
-        names = self.scalar_metrics
-        return any(self._second_null(name) is not None for name in names)
-
-    def _kept_tests(self, metric):
-        """What was kept of each test of a metric."""
-        null = self._second_null(metric)
-        if null is None:
-            return super()._kept_tests(metric)
-        scores = self.second_scores.get(metric, self.metrics[metric])
-        return [*super()._kept_tests(metric), KeptTest(scores, null, self._exempt())]
-
-    def _second_null(self, metric):
-        """What was kept of the second null of a metric, None without one."""
-        return self.second_nulls.get(metric)
-
-    def _exempt(self):
-        """The positions that are exempt from the second test, or None."""
-        return None
+#: What is kept of the first test -> of the second.
+_OF_BOTH_TESTS = {
+    "metrics": "second_scores",
+    "nulls": "second_nulls",
+    "null_summaries": "second_summaries",
+}
 
 
 @result_kind
@@ -397,12 +374,7 @@ class GeneralizationResult(
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(np.asarray, "y_test")
         super().__post_init__()
-        self._check_summaries()
-
-    def _of_both_tests(self):
-        """Pairs of what is kept of the first test and of the second."""
-        summaries = self.null_summaries, self.second_summaries
-        return [*super()._of_both_tests(), summaries]
+        self._check_summaries(self.shape, f"a map of {self.shape}")
 
     @property
     def n_tested(self) -> int:
@@ -503,12 +475,7 @@ class GeneralizationResult(
         options = {"threshold": threshold, "alternative": alternative}
         return super().pvalues(correction, metric=metric, **options)
 
-    def _second_null(self, metric):
-        """What was kept of the second null of a metric, None without one."""
-        if metric in self.second_summaries:
-            return NullSummary.from_arrays(self.second_summaries[metric])
-        return super()._second_null(metric)
-
+    @property
     def _exempt(self):
         """The positions that are exempt from the second test, or None."""
         return exempt_cells(self.mode, self.train_times, self.test_times)
@@ -517,10 +484,6 @@ class GeneralizationResult(
     def y_tested(self) -> NDArray:
         """Class of each tested trial, an index into `classes`."""
         return self.y_test
-
-    def _diagonal(self):
-        """The rows and columns of the cells with equal times."""
-        return same_times(self.train_times, self.test_times)
 
     def diagonal(self) -> TimeResult:
         """Return the scores of training and testing at the same time.
@@ -538,7 +501,7 @@ class GeneralizationResult(
         ValueError
             If no training time is a test time.
         """
-        rows, columns = self._diagonal()
+        rows, columns = same_times(self.train_times, self.test_times)
         if len(rows) == 0:
             raise ValueError(
                 "There is no diagonal: no training time is also a test time. Use "

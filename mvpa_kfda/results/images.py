@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -12,25 +11,18 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from ..inference.clusters import components
-from ..inference.corrections import (
-    CorrectionName,
-    check_correction,
-    correct,
-    nulls_of,
-)
-from ..inference.null import ALTERNATIVES, Alternative, check_level
-from ..utils.checks import check_option, check_positive
+from ..inference.corrections import CorrectionName, check_correction
+from ..utils.checks import check_positive
 from ..viz.brains import plot_volume
 from ..viz.confusion import plot_confusion
 from ..viz.interactive import view_map
 from ..viz.patterns import plot_patterns
 from ..viz.style import check_request, find_marked, shown_metric
-from .base import SubjectResult
+from .base import SubjectResult, SummariesMixin
 from .dissimilarity import DissimilarityMixin
 from .fields import figure_method, result_kind
 from .patterns import RegionPatternsMixin
 from .places import check_pairs
-from .summaries import SummariesMixin
 from .views import MAPS, make_image, map_of
 
 if TYPE_CHECKING:
@@ -127,12 +119,8 @@ class VolumeResult(
                     "there."
                 )
         n_decoded = np.count_nonzero(self.decoded)
-        for name in self.null_summaries:
-            if self._summary(name).exceedances.shape != (n_decoded,):
-                raise ValueError(
-                    f"The summary of {name!r} does not fit a result with {n_decoded} "
-                    "decoded positions."
-                )
+        fitting = f"a result with {n_decoded} decoded positions"
+        self._check_summaries((n_decoded,), fitting)
 
     @property
     def coordinates(self) -> NDArray | None:
@@ -144,72 +132,10 @@ class VolumeResult(
         """Whether a position could be decoded, a boolean array (V,)."""
         return self.n_features > 0
 
-    def pvalues(
-        self,
-        correction: CorrectionName = "none",
-        *,
-        metric: str | None = None,
-        threshold: float = 0.05,
-        alternative: Alternative = "greater",
-    ) -> NDArray:
-        """Compute permutation p-values.
-
-        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score at least
-        as high as the observed labels (Phipson & Smyth, 2010).
-
-        Parameters
-        ----------
-        correction : str
-            Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
-            described in `mvpa_kfda.inference.corrections`. Clusters are connected by
-            `adjacency`. Cluster p-values refer to whole clusters, and "tfce" may mark
-            positions without an effect next to one that has an effect. "cluster" and
-            "tfce" require ``null="auto"`` or ``"full"``; "cluster-size",
-            "max-step-down" and alternatives other than "greater" require ``"full"``.
-        metric : str or None
-            Name of the metric; None takes the first.
-        threshold : float
-            Cluster-forming threshold (a p-value); 0.05 if not all permuted maps were
-            kept.
-        alternative : {"greater", "less", "two-sided"}
-            Whether to test for scores above those of permuted labels, below them, or
-            further from their mean.
-
-        Returns
-        -------
-        p : array, shape (V,)
-            One p-value per position, NaN where decoding was not possible.
-
-        Raises
-        ------
-        ValueError
-            If the metric or the correction is unknown, without permutations, or if
-            the correction needs more of the null than was kept.
-        """
-        metric = self.check_metric(metric)
-        check_option("alternative", alternative, ALTERNATIVES)
-        correction, threshold = check_correction(correction), check_level(threshold)
-        key = metric, correction, threshold, alternative
-        if key not in self._p_values:  # TFCE of all permuted maps takes minutes
-            self._p_values[key] = self._compute_p(*key)
-        return self._p_values[key].copy()
-
-    @cached_property
-    def _p_values(self):
-        """The p-values that were asked for before."""
-        return {}
-
-    def _compute_p(self, metric, correction, threshold, alternative):
-        """Compute the p-values (V,) of a metric."""
-        tests = self.permuted(metric, "p-values")
-        p = np.full(len(self.positions), np.nan)
-        if self.decoded.any():
-            adjacency = self.places.adjacency(self.decoded)
-            how = {"threshold": threshold, "alternative": alternative}
-            nulls = nulls_of(tests, self.decoded, adjacency=adjacency, **how)
-            p[self.decoded] = correct(nulls, correction)
-        return p
+    @property
+    def _counted(self):
+        """The positions (V,) that were decoded."""
+        return self.decoded
 
     def _columns(self):
         """The columns of a table that say where every position is."""

@@ -9,15 +9,13 @@ from numpy.typing import NDArray
 
 from ..data.sources import unpack_form
 from ..inference.corrections import CorrectionName
-from ..inference.null import Alternative
 from ..utils.axes import axes_of
 from ..viz.sources import plot_sources
-from .base import SubjectResult
+from .base import SubjectResult, SummariesMixin
 from .dissimilarity import EvidenceMixin
 from .epochs import OnsetMixin, TimeResult
 from .fields import figure_method, result_kind
 from .places import check_pairs
-from .summaries import SummariesMixin
 from .views import MAPS, make_source_estimate, map_of
 
 
@@ -177,52 +175,7 @@ class SourceTimeResult(
             raise ValueError(
                 f"A result of {n} vertices needs sources of as many; got {n_sources}."
             )
-        self._check_summaries()
-
-    def pvalues(
-        self,
-        correction: CorrectionName = "none",
-        *,
-        metric: str | None = None,
-        threshold: float = 0.05,
-        alternative: Alternative = "greater",
-    ) -> NDArray:
-        """Compute permutation p-values.
-
-        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score at least
-        as high as the observed labels (Phipson & Smyth, 2010).
-
-        Parameters
-        ----------
-        correction : str
-            Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
-            described in `mvpa_kfda.inference.corrections`. Clusters are connected by
-            `adjacency` and across adjacent time points. "cluster" and "tfce" require
-            ``null="auto"`` or ``"full"``; "cluster-size", "max-step-down" and
-            alternatives other than "greater" require ``"full"``.
-        metric : str or None
-            Name of the metric; None takes the first.
-        threshold : float
-            Cluster-forming threshold (a p-value); 0.05 if not all permuted maps were
-            kept.
-        alternative : {"greater", "less", "two-sided"}
-            Whether to test for scores above those of permuted labels, below them, or
-            further from their mean.
-
-        Returns
-        -------
-        p : array, shape (n_vertices, n_times)
-            One p-value per vertex and time.
-
-        Raises
-        ------
-        ValueError
-            If the metric or the correction is unknown, without permutations, or if
-            the correction needs more of the null than was kept.
-        """
-        options = {"threshold": threshold, "alternative": alternative}
-        return super().pvalues(correction, metric=metric, **options)
+        self._check_summaries(self.shape, f"a map of {self.shape}")
 
     def to_stc(
         self,

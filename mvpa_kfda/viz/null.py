@@ -189,7 +189,7 @@ def plot_map_null(
         (style.COLORS[4], style.COLORS[4]),
     )
     for test, name, (color, line) in zip(tests, names, shades, strict=False):
-        null = _largest(test.null)
+        null = largest_scores(test.null)
         style.draw_histogram(ax, null, name, color)
         bound = quantile_of(null, alpha)
         if bound is not None:
@@ -206,7 +206,7 @@ def plot_map_null(
     return style.finish(ax, result, show, legend=legend)
 
 
-def _largest(null):
+def largest_scores(null):
     """The largest score of every permuted map, (P,)."""
     if isinstance(null, NullSummary):
         return null.maximum
