@@ -78,7 +78,6 @@ from mvpa_kfda.reports.vocabulary import (
     splitter_words,
 )
 from mvpa_kfda.results.base import SubjectResult
-from mvpa_kfda.results.comparison import COMPARISON_TESTS
 from mvpa_kfda.results.fields import RESULTS
 from mvpa_kfda.utils.axes import AXES
 from mvpa_kfda.utils.plain import recorded
@@ -749,7 +748,7 @@ def test_grammar_of_groups_without_a_chance_level(alternative):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize("method", COMPARISON_TESTS)
+@pytest.mark.parametrize("method", get_args(ComparisonName))
 @pytest.mark.parametrize("kind", ["TimeResult", "DecodingResult", "VolumeResult"])
 def test_grammar_of_comparisons(method, kind):
     for alternative in ("two-sided", "greater"):
@@ -901,7 +900,7 @@ def named_entries():
         words[name] = step_words(recorded(step))
     words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
-    for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
+    for entries in (SCHEMES, ONSETS):
         words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
     return words | rowmaps.SAMPLING
 
@@ -944,7 +943,6 @@ def test_names_that_are_listed_are_those_of_the_entries():
         (CorrectionName, CORRECTIONS),
         (Permute, ("auto", *SCHEMES)),
         (MethodName, GROUP_METHODS),
-        (ComparisonName, COMPARISON_TESTS),
         (OnsetName, ONSETS),
     ):
         assert get_args(names) == (*there,)

@@ -1089,21 +1089,22 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         check_option("alternative", alternative, ALTERNATIVES)
         how = {"threshold": check_level(threshold), "alternative": alternative}
         key = metric, check_correction(correction), *how.values()
-        if key not in self._p_values:  # TFCE of all permuted maps takes minutes
-            counted, p = self._counted, np.full(self.shape, np.nan)
-            where = ... if counted is None else counted
+        p, counted = self._p_values.get(key), self._counted
+        if p is None:
+            p, where = np.full(self.shape, np.nan), ... if counted is None else counted
             if counted is None or counted.any():
                 how["adjacency"] = self.places.adjacency(counted)
                 p[where] = correct(nulls_of(tests, counted, **how), correction)
-            self._p_values[key] = p
-        return plain(self._p_values[key].copy())
+            if counted is not None:  # TFCE of all permuted images takes minutes
+                self._p_values[key] = p
+        return plain(p.copy())
 
     #: The positions (V,) that were decoded, in results that may have others; else None.
     _counted: ClassVar[Any] = None
 
     @cached_property
     def _p_values(self):
-        """The p-values that were asked for before."""
+        """The p-values of images that were asked for before."""
         return {}
 
     def permuted(self, metric: str, what: str) -> list[Any]:

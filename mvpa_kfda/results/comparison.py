@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,27 +17,6 @@ from .population import MeanInterval, check_interval
 
 #: Metrics whose scores vary most without an effect.
 WIDEST_AT_CHANCE = ("accuracy", "balanced_accuracy", "roc_auc", "pearsonr")
-
-
-class ComparisonTest(NamedTuple):
-    """What a method of `compare` is called in figures and in the methods section."""
-
-    title: str
-    words: str
-    #: What was drawn.
-    draws: str
-
-
-#: The methods of comparisons by name; the tests are in `group.comparison`.
-COMPARISON_TESTS = {
-    "permutation": ComparisonTest(
-        "Permutation test of a difference",
-        "The difference was compared with its null distribution under label "
-        "permutations shared by both analyses ({permutations}), the null hypothesis "
-        "being that neither carries information about the classes.",
-        "permutations",
-    ),
-}
 
 
 @result_kind
@@ -220,7 +199,7 @@ class ComparisonResult(TestedMap):
             Parts of a title, which commas join.
         """
         trials, draws = self._trials_and_draws
-        return [COMPARISON_TESTS[self.method].title, *trials, draws]
+        return ["Permutation test of a difference", *trials, draws]
 
     def description(self) -> list[str]:
         """Return parts of a line: the trials, the method, and the draws.

@@ -34,16 +34,10 @@ Pairs = Sequence[tuple[Any, Any]] | NamedPairs
 
 
 class MatricesMixin:
-    """A result that may have matrices of pairs of its `classes` at its `places`."""
+    """A result that may have `matrices` of pairs of its `classes` at its `places`.
 
-    @property
-    def matrices(self) -> dict[str, NDArray]:
-        """Tables of pairs (positions..., c (c - 1) / 2) by their kind."""
-        raise NotImplementedError
-
-    def _advise(self, kind):
-        """Say how to have a matrix that is not there."""
-        raise NotImplementedError
+    `_advise` says how to have a matrix of a kind that is not there.
+    """
 
     @property
     def pairs(self) -> list[tuple[Any, Any]]:

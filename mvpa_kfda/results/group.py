@@ -201,6 +201,11 @@ class TestedMap(Placed, ScoreMap):
     _skewed: ClassVar[bool] = False
 
     @property
+    def _maps(self):
+        """The columns of a table with all maps."""
+        return self.metrics
+
+    @property
     def counted(self) -> NDArray:
         """Whether a position has scores, a boolean array of the shape of the map."""
         return ~np.isnan(self.p_maps["none"])
@@ -279,19 +284,13 @@ class TestedMap(Placed, ScoreMap):
         if name in self.p_maps:
             return self.p_maps[name].copy()
         if name in ADJUSTMENTS:
-            return self._adjusted(name, self.p_maps["none"])
+            return self._filled(adjust(self.p_maps["none"][self.counted], name))
         kept = ", ".join(map(repr, self.p_maps))
         raise ValueError(
             f"The correction {name!r} was not requested, and the permutations are not "
             f"kept. Available: {kept}. Run {self.made_by} again with "
             f"correction={[*self.correction, name]}."
         )
-
-    def _adjusted(self, name, p):
-        """Return p-values that a correction computes from uncorrected ones."""
-        p, counted = p.copy(), self.counted
-        p[counted] = adjust(p[counted], name)
-        return p
 
     def p_of_map(self, correction: str, metric: str, **options: Any) -> NDArray:
         """Return the p-values marked in figures: those of the test that was made.
@@ -331,7 +330,7 @@ class TestedMap(Placed, ScoreMap):
         names = [
             self.correction_name(name) for name in names_in(corrections, "corrections")
         ]
-        return self._frame(self._table(), [name for name in names if name != "none"])
+        return self._frame(self._maps, [name for name in names if name != "none"])
 
     def clusters(
         self, correction: CorrectionName | None = None, *, alpha: float | None = None
@@ -477,10 +476,6 @@ class TestedMap(Placed, ScoreMap):
         low, high = (plain(self._filled(end)) for end in ends)
         where = {"places": self.places, "metric": self.metric}
         return MeanInterval(mean=mean, low=low, high=high, **where, **asked)
-
-    def _table(self):
-        """The columns of a table with all maps."""
-        return self.metrics
 
     def to_img(
         self,
@@ -634,14 +629,10 @@ class TestedMap(Placed, ScoreMap):
                 f"There is no view of {self.places.describe()}. Views are for results "
                 "of searchlights and regions; use plot()."
             )
-        name, values = map_of(
-            self, name, "view", OF_P, correction=correction, **options
-        )
-        correction, look = self.correction_name(correction), (kind, hemi, cut_coords)
-        look += bg_img, vlim, cmap
-        return view_map(
-            self, name, values, self.metric, correction, alpha, min_score, {}, *look
-        )
+        shown = map_of(self, name, "view", OF_P, correction=correction, **options)
+        tested = self.metric, self.correction_name(correction), alpha, min_score, {}
+        look = (vlim, cmap), kind, hemi, cut_coords, bg_img
+        return view_map(self, *shown, *tested, *look)
 
     @property
     def significance_level(self) -> float:
@@ -1009,7 +1000,8 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
             columns[name] = self.pvalues(correction, hypothesis="majority")
         return columns
 
-    def _table(self):
+    @property
+    def _maps(self):
         """The columns of a table with all maps, and of both lists their own."""
         if self.other_scores is None:
             return self.metrics

@@ -284,11 +284,10 @@ class VolumeResult(
         if name == "n_features":
             values = np.where(self.decoded, values, np.nan)
         metric = name if name in self.metrics else shown_metric(self, metric)
-        correction, how = check_correction(correction), {"threshold": threshold}
-        look = kind, hemi, cut_coords, bg_img, vlim, cmap
-        return view_map(
-            self, name, values, metric, correction, alpha, min_score, how, *look
-        )
+        how = {"threshold": threshold}
+        tested = metric, check_correction(correction), alpha, min_score, how
+        look = (vlim, cmap), kind, hemi, cut_coords, bg_img
+        return view_map(self, name, values, *tested, *look)
 
     def confusion(self, region: str | int | None = None) -> DataFrame:
         """Return the confusion matrix of one region.

@@ -54,10 +54,8 @@ class SourceResult(TimeResult):
 
     sources: dict[str, Any]
 
-    @property
-    def _has_places(self):
-        """Whether it is known what patterns are patterns of."""
-        return True
+    #: Patterns are those of the sources.
+    _no_places: ClassVar[str] = ""
 
     def patterns(
         self,
@@ -97,7 +95,7 @@ class SourceResult(TimeResult):
         .. [1] Haufe, S., et al. (2014). On the interpretation of weight vectors of
            linear models in multivariate neuroimaging. NeuroImage, 87, 96-110.
         """
-        maps, labels, _ = self._chosen_patterns(kind, average)
+        maps, labels = self._chosen_patterns(kind, average)
         form, tstep = unpack_form(self.sources), self.sources["tstep"]
         return {
             label: form.make(maps[:, i].T, self.times[0], tstep, form.vector)

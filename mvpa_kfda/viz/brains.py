@@ -10,8 +10,9 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -160,26 +161,14 @@ def kinds_of(space):
 
 def fits_glass_brain(space):
     """Whether the voxels of a space fit the outline of a brain."""
-    volume = space if space.kind == "volume" else space.volume[0]
-    return flat_axis(volume) is None and in_template(volume)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What the figures of brains ask of a result, for some of its positions."""
-
-    geometry: object
-    decoded: np.ndarray
-    scores: np.ndarray
-
-    @property
-    def shape(self):
-        """The shape of the map."""
-        return self.scores.shape
+    return has_template(space if space.kind == "volume" else space.volume[0])
 
 
 def on_part(result, picture, kind):
-    """The surfaces or the voxels of a CIFTI file, and what is drawn there."""
+    """The surfaces or the voxels of a CIFTI file, and what is drawn there.
+
+    Of a result, figures of brains ask for no more than these fields.
+    """
     space = result.geometry
     if space.base.kind != "grayordinates":
         return result, picture
@@ -198,7 +187,8 @@ def on_part(result, picture, kind):
         "marked": take(picture.marked, False),
         "favour": take(picture.favour, np.nan),
     }
-    return _Part(part, decoded, scores), replace(picture, **drawn)
+    fields = {"decoded": decoded, "scores": scores, "shape": scores.shape}
+    return SimpleNamespace(geometry=part, **fields), replace(picture, **drawn)
 
 
 def _colors_and_marks(figure, picture, outlined):
@@ -255,7 +245,7 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
     row = views in ("x", "y", "z") and not flat
     figure = style.new_figure((8.5, 2.6 if row else 3.8))
     display = plot_anat(
-        **_background(result, volume, bg_img, flat),
+        **_background(result, volume, bg_img),
         figure=figure,
         axes=_BRAINS,
         display_mode=views,
@@ -399,14 +389,19 @@ def _check_views(views, kind):
             )
 
 
-def _background(result, volume, bg_img, flat):
+def _background(result, volume, bg_img):
     """Nilearn's arguments for the image behind the scores."""
     if bg_img is not None:
         return {"anat_img": bg_img}
-    if not flat and in_template(volume):
+    if has_template(volume):
         return {}  # its default is the MNI template
     silhouette = result.geometry.to_img(result.decoded)
     return {"anat_img": silhouette, "vmin": 0, "vmax": 1.15, "threshold": 0.5}
+
+
+def has_template(volume):
+    """Whether the MNI brain, of several slices, makes a good background."""
+    return flat_axis(volume) is None and in_template(volume)
 
 
 #: Share of the voxels that lie in the MNI brain if it makes a good background.

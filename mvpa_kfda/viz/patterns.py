@@ -11,7 +11,7 @@ import numpy as np
 
 from ..utils.checks import check_option
 from . import style
-from .brains import draw_hemisphere, flat_axis, in_template
+from .brains import draw_hemisphere, flat_axis, has_template
 from .maps import check_colors
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _draw_slices(figure, boxes, volume, maps, views, cut_coords, bg_img, colors)
     elif cut_coords is None or isinstance(cut_coords, int):
         n = _N_SLICES if cut_coords is None else cut_coords
         cut_coords = _cuts(volume.points[:, "xyz".index(views)], largest**2, n)
-    if bg_img is None and (flat or not in_template(volume)):
+    if bg_img is None and not has_template(volume):
         bg_img = volume.to_img(np.ones(len(maps)))
     background = {} if bg_img is None else {"bg_img": bg_img}
     for box, values in zip(boxes, maps.T, strict=True):

@@ -91,8 +91,7 @@ def plot_rdm(
     >>> [ax.get_title() for ax in figure.axes[:2]]
     ['0.1 s', '0.2 s']
     """
-    each_place = at if isinstance(at, list) else [at]
-    found = [_matrix(result, kind, each) for each in each_place]
+    found = _matrices(result, kind, at)
     matrices = [matrix for matrix, _ in found]
     metric = METRICS[TABLES[result.kind_of(kind)]]
     chance = metric.chance(None)
@@ -168,8 +167,7 @@ def plot_mds(
     """
     from scipy.linalg import orthogonal_procrustes
 
-    each_place = at if isinstance(at, list) else [at]
-    found = [_matrix(result, kind, each) for each in each_place]
+    found = _matrices(result, kind, at)
     kind = result.kind_of(kind)
     chance, is_squared = METRICS[TABLES[kind]].chance(None), kind == "crossnobis"
     planes = []
@@ -196,12 +194,15 @@ def plot_mds(
     return style.maybe_show(figure, show)
 
 
-def _matrix(result, kind, at):
-    """The mean matrix (c, c) at a place, and words for the place."""
-    mask, where = find_places(result, at)
-    values = np.atleast_2d(result.rdm(kind)[mask]).mean(axis=0)
-    where = where.removeprefix("At ").removeprefix("In ").removesuffix(", pooled")
-    return squares(values, len(result.classes), 0.0), where
+def _matrices(result, kind, at):
+    """The mean matrix (c, c) at each of the places, and words for it."""
+    found = []
+    for each in at if isinstance(at, list) else [at]:
+        mask, where = find_places(result, each)
+        values = np.atleast_2d(result.rdm(kind)[mask]).mean(axis=0)
+        where = where.removeprefix("At ").removeprefix("In ").removesuffix(", pooled")
+        found.append((squares(values, len(result.classes), 0.0), where))
+    return found
 
 
 def _order_of(result, order, matrix):

@@ -326,22 +326,15 @@ def marking(
         words.append(f"clusters at p ≤ {threshold:g}")
     if alternative != "greater":
         words.append(ALTERNATIVE_LABELS[alternative])
-    label, counted = ", ".join(words) + ")", p[~np.isnan(p)]
-    n = result.n_permutations
-    smallest = result.smallest_p(correction, counted.size, metric) if n else 0
-    label = significance_label(label, counted, alpha, smallest, n, position)
-    return p <= alpha, with_null(result, label)
-
-
-def significance_label(label, p, alpha, smallest, n_permutations, position):
-    """Word which p-values are marked, or why none is; `position` is what has one."""
-    if (p <= alpha).any():
-        return label
-    # Without permutations, p is that of a distribution, and can be as small as any.
-    if n_permutations and smallest > alpha:
-        drawn = counted(n_permutations, "permutation", ",")
-        return f"{label} is not attainable with {drawn}"
-    return f"no {position} at {label}"
+    label, marked, n = ", ".join(words) + ")", p <= alpha, result.n_permutations
+    if not marked.any():
+        n_tested = np.count_nonzero(~np.isnan(p))
+        # Without permutations, p is that of a distribution, and can be as small as any.
+        if n and result.smallest_p(correction, n_tested, metric) > alpha:
+            label += f" is not attainable with {counted(n, 'permutation', ',')}"
+        else:
+            label = f"no {position} at {label}"
+    return marked, with_null(result, label)
 
 
 # --------------------------------------------------------------------------------- Axes
@@ -461,19 +454,16 @@ NULL_BAND = "central 95 % of permutations"
 
 def draw_histogram(ax, null, label, color=SCORE_COLOR):
     """Draw how often each score came out of the permutations (P,)."""
+    from matplotlib.ticker import MaxNLocator
+
     style = {"color": lighter(color), "edgecolor": "white", "lw": 0.4}
     if color != SCORE_COLOR:
         style["alpha"] = 0.5  # another one may lie behind it
     ax.hist(null, bins=histogram_edges(null), label=label, **style)
-    count_along(ax.yaxis)
-
-
-def count_along(axis):
-    """Let an axis of counts have ticks at whole numbers only, each of them once."""
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter("{x:,.0f}")
+    # Ticks at whole numbers only, each of them once.
+    ticks = MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10])
+    ax.yaxis.set_major_locator(ticks)
+    ax.yaxis.set_major_formatter("{x:,.0f}")
 
 
 def histogram_edges(values):

@@ -174,26 +174,19 @@ def _fill(ax, times, ends, **look):
 
 
 def samples_of(result):
-    """The scores, the color and a name of every group or condition."""
-    scores, n = result.subject_scores, len(result.subject_scores)
-    if result.other_scores is None:
-        return [(scores, style.SCORE_COLOR, f"mean of {n} subjects")]
-    sizes = n, len(result.other_scores)
-    names = [
-        f"{name}, mean of {size} subjects"
-        for name, size in zip(style.names_of_two(result), sizes, strict=True)
-    ]
-    both = (scores, result.other_scores), (style.SCORE_COLOR, OTHER_COLOR), names
-    return list(zip(*both, strict=True))
-
-
-def pair_of(result):
-    """The scores, the color and the name of each of two compared results."""
-    first, second = style.names_of_two(result)
-    return [
-        (result.scores_a, style.SCORE_COLOR, first),
-        (result.scores_b, OTHER_COLOR, second),
-    ]
+    """The scores, the color and a name of every group, condition or compared result."""
+    names, colors = style.names_of_two(result), (style.SCORE_COLOR, OTHER_COLOR)
+    if not result.has_subjects:
+        scores = [np.asarray(x)[np.newaxis] for x in (result.scores_a, result.scores_b)]
+    elif result.other_scores is None:
+        scores, names = [result.subject_scores], ["mean"]
+    else:
+        scores = [result.subject_scores, result.other_scores]
+        names = [f"{name}, mean" for name in names]
+    if result.has_subjects:
+        pairs = zip(names, scores, strict=True)
+        names = [f"{name} of {len(each)} subjects" for name, each in pairs]
+    return list(zip(scores, colors, names, strict=False))
 
 
 def mean_interval(scores):
@@ -227,8 +220,8 @@ def _t_interval(middle, error, free):
 # ---------------------------------------------------------------------------- over time
 
 
-def draw_two_groups(ax, result):
-    """Draw the means of two groups or conditions."""
+def draw_two(ax, result):
+    """Draw the means of two groups or conditions, or two results that are compared."""
     # How far two means are apart for sure is a matter of their difference; intervals
     # of the single means would mislead.
     for scores, color, name in samples_of(result):
@@ -262,13 +255,6 @@ def draw_differences(ax, result):
     if result.paired:
         _draw_singles(ax, times, differences)
     style.draw_chance(ax, 0.0, level=style.level_of(result, result.metric))
-
-
-def draw_pair(ax, result):
-    """Draw the two curves whose difference was tested."""
-    for scores, color, name in pair_of(result):
-        draw_curve(ax, result.times, scores, color, name)
-    draw_level(ax, result)
 
 
 def map_color(result, metric):
@@ -400,8 +386,8 @@ def spread(values):
 
 def draw_two_dots(ax, result):
     """Draw the two numbers whose difference was tested."""
-    pair = pair_of(result)
-    heights = [float(scores) for scores, *_ in pair]
+    pair = samples_of(result)
+    heights = [scores.item() for scores, *_ in pair]
     ax.plot([0, 1], heights, color=SUBJECT_COLOR, lw=1.2, zorder=1)
     for column, (_, color, name) in enumerate(pair):
         label = f"{name}, {rounded(heights[column])}"
