@@ -47,7 +47,7 @@ from ..utils.rounding import rounded
 from ..viz.notebook import make_html
 from ..viz.null import largest_scores, plot_map_null
 from ..viz.style import make_figure
-from .clusters import ClusterMaps, cluster_table, refuse_single
+from .clusters import cluster_table, refuse_single
 from .discoveries import (
     TrueDiscoveries,
     calibrate_map,
@@ -348,10 +348,8 @@ class ScoreMap(Result):
         ValueError
             If the result has no such metric, or if the metric is a table.
         """
-        metric, allowed = (
-            self.scoring[0] if metric is None else metric,
-            self.scalar_metrics,
-        )
+        metric = self.scoring[0] if metric is None else metric
+        allowed = self.scalar_metrics
         if isinstance(metric, str) and metric in set(self.scoring).difference(allowed):
             raise ValueError(
                 f"The metric {metric!r} is not one number per position, so it has no "
@@ -1249,7 +1247,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         how = {"threshold": threshold, "alternative": alternative}
         p = np.asarray(self.pvalues(correction, metric=metric, **how))
         strength, height = self._cluster_scores(metric, **how)
-        maps = ClusterMaps(
+        return cluster_table(
             places=self.places,
             scores=np.asarray(self.metrics[metric]),
             chance=self.chances[metric],
@@ -1261,7 +1259,6 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             of_clusters=CORRECTIONS[correction].of_clusters,
             levels=self._levels(metric, alternative, alpha),
         )
-        return cluster_table(maps)
 
     def _cluster_scores(self, metric, **options):
         """What clusters are formed of, NaN if not kept, and at which height."""

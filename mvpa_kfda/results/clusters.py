@@ -4,9 +4,6 @@ Clusters are sets of connected positions: those that a correction by clusters te
 those that are significant under any other correction.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 
 from ..inference.clusters import find_clusters
@@ -19,45 +16,6 @@ COLUMNS = ("from", "to", "places", "mass", "size", "p", "peak")
 TRUE = ("n_true", "share_true")
 
 
-@dataclass(frozen=True, eq=False)
-class ClusterMaps:
-    """What a table of clusters is made of: maps, all of the same positions."""
-
-    #: Where the positions are, `Places`.
-    places: object
-    #: The scores, in which clusters have their peaks, and where these have no effect.
-    scores: np.ndarray
-    chance: float
-    #: What masses are sums of, NaN if it was not kept, and the height of clusters.
-    strength: np.ndarray
-    height: float
-    #: The p-values, NaN where nothing was tested, and from which on they count.
-    p: np.ndarray
-    alpha: float
-    alternative: str
-    #: Whether p is of whole clusters, and not of single positions.
-    of_clusters: bool
-    #: From where on each test finds a position, (T, positions); None if not known.
-    levels: np.ndarray | None = None
-
-    @cached_property
-    def low(self):
-        """Where clusters are of low scores."""
-        if self.alternative != "two-sided":
-            return np.full(self.p.shape, self.alternative == "less")
-        lost = np.isnan(self.strength)
-        return np.where(lost, self.scores - self.chance, self.strength) < 0
-
-    @cached_property
-    def inside(self):
-        """Where there are clusters."""
-        if not self.of_clusters:
-            return self.p <= self.alpha
-        if np.isnan(self.height):
-            return self.p < 1
-        return np.where(self.low, -self.strength, self.strength) > self.height
-
-
 def refuse_single(result):
     """Refuse a result of a single position."""
     if not result.axes:
@@ -66,56 +24,73 @@ def refuse_single(result):
         )
 
 
-def cluster_table(maps):
-    """Make the table of `ClusterMaps`, one row per cluster."""
+def cluster_table(
+    places, scores, chance, strength, height, p, alpha, alternative, of_clusters, levels
+):
+    """The table of the clusters of maps (positions...) at some places, a row for each.
+
+    They have their peaks in the scores, which have no effect at chance; masses are sums
+    of the strength, NaN if it was not kept, which exceeds a height in clusters. Whether
+    the p-values, NaN where nothing was tested, are `of_clusters` or count up to alpha
+    at single positions. From the `levels` (T, positions) on, each test finds a
+    position; None if not known.
+    """
     import pandas as pd  # slow to import, and only tables need it
 
-    columns, sets = maps.places.columns(), _members(maps)
-    rows = [_row(maps, columns, members) for members in sets]
+    low = np.full(p.shape, alternative == "less")
+    if alternative == "two-sided":
+        lost = np.isnan(strength)
+        low = np.where(lost, scores - chance, strength) < 0
+    if not of_clusters:
+        inside = p <= alpha
+    elif np.isnan(height):
+        inside = p < 1
+    else:
+        inside = np.where(low, -strength, strength) > height
+    # Clusters of high and of low scores stay apart, also where they touch.
+    sides = np.stack([inside & ~low, inside & low])
+    labels, sizes = find_clusters(sides, 0.5, places.adjacency())
+    labels = labels.sum(axis=0).ravel()
+    within = np.flatnonzero(labels)
+    order = within[np.argsort(labels[within], kind="stable")]
+    # The positions of each cluster, as indices in C order.
+    ends = np.cumsum(sizes.astype(int))[:-1]
+    sets = np.split(order, ends) if len(sizes) else []
+    maps = [np.ravel(each) for each in (p, scores, low, strength)]
+    columns = places.columns()
+    rows = [_row(places, columns, each, of_clusters, *maps) for each in sets]
     # By p, and of equal ones by mass, or else by size.
     keys = [(r["p"], -np.nan_to_num(abs(r["mass"])), -r["size"]) for r in rows]
     order = sorted(range(len(rows)), key=keys.__getitem__)
     names, types = list(COLUMNS), {"mass": float, "size": int, "p": float}
-    if maps.levels is not None:
+    if levels is not None:
         numbers = np.repeat(np.arange(len(sets)), [len(members) for members in sets])
-        inside = np.concatenate([np.empty(0, int), *sets])
-        bounds = n_true(maps.levels[:, inside], numbers).tolist()
+        of_all = np.concatenate([np.empty(0, int), *sets])
+        bounds = n_true(levels[:, of_all], numbers).tolist()
         for row, bound in zip(rows, bounds, strict=True):
             row |= dict(zip(TRUE, (bound, bound / row["size"]), strict=True))
         names, types = [*names, *TRUE], types | {TRUE[0]: int, TRUE[1]: float}
     table = pd.DataFrame([rows[k] for k in order], columns=names)
     # By this a row may stand for its positions, see `true_discoveries`.
-    table.attrs["shape"] = list(maps.p.shape)
+    table.attrs["shape"] = list(p.shape)
     table.attrs["positions"] = [sets[k].tolist() for k in order]
     return table.astype(types)  # without rows, too
 
 
-def _members(maps):
-    """The positions of each cluster, as indices in C order."""
-    # Clusters of high and of low scores stay apart, also where they touch.
-    sides = np.stack([maps.inside & ~maps.low, maps.inside & maps.low])
-    labels, sizes = find_clusters(sides, 0.5, maps.places.adjacency())
-    labels = labels.sum(axis=0).ravel()
-    inside = np.flatnonzero(labels)
-    order = inside[np.argsort(labels[inside], kind="stable")]
-    return np.split(order, np.cumsum(sizes.astype(int))[:-1]) if len(sizes) else []
-
-
-def _row(maps, columns, members):
+def _row(places, columns, members, of_clusters, p, scores, low, strength):
     """The row of a cluster with these positions."""
-    p, scores = np.ravel(maps.p)[members], np.ravel(maps.scores)[members]
-    low = np.ravel(maps.low)[members[0]]
-    best = members[np.argmin(scores) if low else np.argmax(scores)]
+    p, heights = p[members], scores[members]
+    best = members[np.argmin(heights) if low[members[0]] else np.argmax(heights)]
     here = {name: values[members] for name, values in columns.items()}
     along = [values for name, values in here.items() if name in _ALONG]
     values = (
         _one_or_all([values.min().item() for values in along]),
         _one_or_all([values.max().item() for values in along]),
-        _worded(maps.places, here, len(members)),
-        float(np.ravel(maps.strength)[members].sum()),
+        _worded(places, here, len(members)),
+        float(strength[members].sum()),
         len(members),
         # Of a cluster as a whole; of one that two tests found, also where one did.
-        float(p.max() if maps.of_clusters else p.min()),
+        float(p.max() if of_clusters else p.min()),
         _one_or_all([values[best].item() for values in columns.values()]),
     )
     return dict(zip(COLUMNS, values, strict=True))

@@ -28,7 +28,7 @@ from ..viz.group import plot_group, plot_null_max
 from ..viz.interactive import view_map
 from ..viz.style import DEFAULT_NAMES
 from .base import ScoreMap
-from .clusters import ClusterMaps, cluster_table, refuse_single
+from .clusters import cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
 from .dissimilarity import MatricesMixin
 from .fields import arrays, figure_method, optional_array, plain, record, result_kind
@@ -373,7 +373,7 @@ class TestedMap(Placed, ScoreMap):
         p, strength = np.asarray(self.pvalues(name)), self.cluster_scores
         # That of the bootstrap has a height of its own at every position.
         known = name in CORRECTIONS
-        maps = ClusterMaps(
+        return cluster_table(
             places=self.places,
             scores=np.asarray(self.scores),
             chance=self.null_level(self.metric),
@@ -385,7 +385,6 @@ class TestedMap(Placed, ScoreMap):
             of_clusters=CORRECTIONS[name].of_clusters if known else True,
             levels=levels_of(self.calibrations(), alpha) if len(self.ranks) else None,
         )
-        return cluster_table(maps)
 
     def calibrations(
         self, metric: str | None = None, alternative: str | None = None

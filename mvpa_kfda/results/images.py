@@ -105,13 +105,7 @@ class VolumeResult(
                 f"of shape {self.n_features.shape}."
             )
         check_pairs(self.adjacency, n, "positions")
-        self._check_decoded()
-
-    def _check_decoded(self):
-        """Raise a ValueError unless there are scores just where something was decoded.
-
-        Anything else would be counted wrongly in the corrections.
-        """
+        # Anything else would be counted wrongly in the corrections.
         for name in filter(self._is_scalar, self.metrics):
             if not np.array_equal(np.isnan(self.metrics[name]), ~self.decoded):
                 raise ValueError(

@@ -602,11 +602,8 @@ def _draw_curve(ax, result, picture, low, high, band):
     """Draw the scores as a curve over the positions, in their own order."""
     x, label = np.arange(len(picture.values)), picture.name
     # Single bounds between places without one would be lines of no length.
-    shown = (
-        np.nan_to_num(picture.values)
-        if picture.metric == style.BOUND
-        else picture.values
-    )
+    is_bound = picture.metric == style.BOUND
+    shown = np.nan_to_num(picture.values) if is_bound else picture.values
     ax.plot(x, shown, color=style.SCORE_COLOR, lw=1.2, zorder=3, label=label)
     style.draw_chance(ax, picture.chance, level=picture.level)
     style.draw_permuted(ax, picture.permuted, picture.metric)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..utils.checks import check_flag
+from ..utils.checks import capital, check_flag
 from . import style
 
 if TYPE_CHECKING:
@@ -94,8 +94,17 @@ def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
         ax.set_ylim(len(lines), 0)
-    _label_lines(axes, lines)
-    _add_words(figure, design)
+    named = [i for i, (label, _) in enumerate(lines) if label]
+    named = named[:: -(-len(named) // _TICKS)]
+    labels = [lines[i][0] for i in named]
+    axes[0].set_yticks(np.array(named) + 0.5, labels, fontsize="small")
+    for ax in axes[1:]:
+        ax.set_yticks([])
+    width, above = int(_DENSITY * figure.get_figwidth()), []
+    for words in design.summary.split("; "):
+        above += textwrap.wrap(capital(words), width)
+    above.append(capital(design.worded_problems))
+    figure.suptitle("\n".join(above), x=0.01, ha="left", fontsize="medium")
     if check_flag("legend", legend) and handles:
         columns = max(1, int(figure.get_figwidth() / 1.7))
         style.add_figure_legend(figure, handles, columns=columns)
@@ -286,23 +295,3 @@ def _steps():
     while True:
         yield from (size, 2 * size, 5 * size)
         size *= 10
-
-
-def _label_lines(axes, lines):
-    """Name the groups at the left, some of them where there are many."""
-    named = [i for i, (label, _) in enumerate(lines) if label]
-    named = named[:: -(-len(named) // _TICKS)]
-    labels = [lines[i][0] for i in named]
-    axes[0].set_yticks(np.array(named) + 0.5, labels, fontsize="small")
-    for ax in axes[1:]:
-        ax.set_yticks([])
-
-
-def _add_words(figure, design):
-    """Write above all panels what there is, and which problems there are."""
-    width, lines = int(_DENSITY * figure.get_figwidth()), []
-    for words in design.summary.split("; "):
-        lines += textwrap.wrap(words[0].upper() + words[1:], width)
-    found = design.worded_problems
-    lines.append(found[0].upper() + found[1:])
-    figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize="medium")

@@ -102,6 +102,10 @@ def plot_tuning(
         ax.plot(lambdas, mean, lw=2.2, zorder=3, label=name, **look)
     lambdas = np.asarray(penalty["lambda"]) / scale[folds, kernels]
     chosen = np.abs(np.log(grid[folds, kernels] / lambdas[:, None])).argmin(axis=1)
+    n, L = len(chosen), criterion.shape[2]
+    n_ends = np.count_nonzero((chosen == 0) | (chosen == L - 1))
+    is_told = L > 2 and n_ends
+    ends = f"; at the end of the grid in {n_ends} of {n} folds" if is_told else ""
     ax.plot(
         grid[folds, kernels, chosen],
         criterion[folds, kernels, chosen],
@@ -111,8 +115,7 @@ def plot_tuning(
         mfc="white",
         mec="black",
         zorder=4,
-        label=f"chosen: reg = {np.median(lambdas):.3g}"
-        + _word_ends(criterion.shape[2], chosen),
+        label=f"chosen: reg = {np.median(lambdas):.3g} (median{ends})",
     )
     ax.set(
         xscale="log",
@@ -133,14 +136,6 @@ def _scales_and_grids(penalty, shape):
     grids = np.reshape(penalty["grid"], (-1, *shape[1:])) / scales[:, :, None]
     n_each = shape[0] // len(grids)
     return (np.repeat(each, n_each, axis=0) for each in (scales, grids))
-
-
-def _word_ends(L, chosen):
-    """Word how many folds chose the smallest or the largest of L penalties."""
-    n = len(chosen)
-    n_ends = np.count_nonzero((chosen == 0) | (chosen == L - 1))
-    where = f"at the end of the grid in {n_ends} of {n} folds"
-    return f" (median; {where})" if L > 2 and n_ends else " (median)"
 
 
 @style.draws_names
@@ -240,6 +235,8 @@ def plot_predictions(
     predictions = result.predictions
     tested = np.isfinite(predictions)
     observed, predictions = result.y[tested], predictions[tested]
+    is_constant = min(np.ptp(observed), np.ptp(predictions)) == 0
+    correlation = 0.0 if is_constant else np.corrcoef(observed, predictions)[0, 1]
     ax.axline(
         [observed.mean()] * 2,
         slope=1,
@@ -257,18 +254,11 @@ def plot_predictions(
         ms=4,
         alpha=0.6,
         mew=0,
-        label=f"trials, correlation {rounded(_correlation(observed, predictions), 2)}",
+        label=f"trials, correlation {rounded(correlation, 2)}",
     )
     ax.set(xlabel="Observed", ylabel="Predicted")
     ax.set_aspect("equal", adjustable="datalim")
     return style.finish(ax, result, show, legend=legend)
-
-
-def _correlation(values, others):
-    """The correlation of two vectors, 0 if one is constant."""
-    if min(np.ptp(values), np.ptp(others)) == 0:
-        return 0.0
-    return np.corrcoef(values, others)[0, 1]
 
 
 #: Inches of a figure's height that the curves with their labels take, and a further

@@ -111,10 +111,8 @@ def plot_generalization(
     picture = make_picture(
         result, metric, correction, alpha, vlim, cmap, "cell", **options
     )
-    across, up = (
-        style.sample_edges(result.test_times),
-        style.sample_edges(result.train_times),
-    )
+    across = style.sample_edges(result.test_times)
+    up = style.sample_edges(result.train_times)
     ax = style.axes_or_new(ax, figsize=(6.4, 6.2))
     mesh = draw_map(ax, across, up, picture)
     start, end = max(across[0], up[0]), min(across[-1], up[-1])
@@ -308,37 +306,35 @@ def plot_sensors(
     >>> plot_sensors(result, times=[0.1, 0.4]).axes[1].get_title()
     '0.1 s'
     """
+    import mne
+
     options = {"threshold": threshold, "alternative": alternative}
     picture = make_picture(
         result, metric, correction, alpha, vlim, cmap, "sensor or time", **options
     )
     samples = topomap_samples(result.places, times, picture.favour)
-    info = sensor_info(result)
+    info, names = result.info, [str(name) for name in result.ch_names]
+    info = mne.pick_info(info, [info["ch_names"].index(name) for name in names])
     missing = why_no_topomaps(info)
     size = (7.6, 4.2) if missing else (max(7.6, 1.25 * len(samples)), 5.6)
     figure = style.new_figure(size, "constrained")
     rows = 1 if missing else 2
     grid = figure.add_gridspec(rows, len(samples), height_ratios=[3, 1][:rows])
     ax = figure.add_subplot(grid[0, :])
-    mesh = _draw_sensor_rows(ax, result, picture)
+    # One row per sensor, the first one on top.
+    across, n = style.sample_edges(result.times), len(names)
+    mesh = draw_map(ax, across, np.arange(n + 1) - 0.5, picture)
+    draw_onset(ax.axvline, across)
+    named = range(0, n, -(-n // MOST_NAMES))
+    ax.set_yticks(named, [names[i] for i in named], fontsize=6)
+    ax.set(xlabel=AXES["times"].label, ylabel=AXES["ch_names"].label)
+    ax.invert_yaxis()
     style.set_title(ax, result, note=missing)
     if not missing:
         axes = [figure.add_subplot(grid[1, i]) for i in range(len(samples))]
         draw_topomaps(axes, result, picture, samples, info)
         explain_topomaps(ax, result, picture, samples, info)
     return finish_rows(ax, mesh, picture, show, legend)
-
-
-def _draw_sensor_rows(ax, result, picture):
-    """Draw the map with one row per sensor, the first one on top."""
-    across, n = style.sample_edges(result.times), len(result.ch_names)
-    mesh = draw_map(ax, across, np.arange(n + 1) - 0.5, picture)
-    draw_onset(ax.axvline, across)
-    named = range(0, n, -(-n // MOST_NAMES))
-    ax.set_yticks(named, [str(result.ch_names[i]) for i in named], fontsize=6)
-    ax.set(xlabel=AXES["times"].label, ylabel=AXES["ch_names"].label)
-    ax.invert_yaxis()
-    return mesh
 
 
 def finish_rows(ax, mesh, picture, show, legend):
@@ -383,12 +379,9 @@ class Picture:
     @property
     def extend(self):
         """Which ends of the scale of the colors are pointed: scores lie beyond."""
-        beyond = (
-            (self.values < self.norm.vmin).any(),
-            (self.values > self.norm.vmax).any(),
-        )
-        ends = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}
-        return ends[beyond]
+        below = (self.values < self.norm.vmin).any()
+        above = (self.values > self.norm.vmax).any()
+        return [["neither", "max"], ["min", "both"]][int(below)][int(above)]
 
 
 def make_picture(
@@ -628,14 +621,6 @@ def topomap_samples(places, wanted, values):
         raise invalid("times", wanted, allowed)
     found = [places.find_along("times", each, "times", allowed) for each in seconds]
     return np.flatnonzero(np.any(found, axis=0))
-
-
-def sensor_info(result):
-    """The mne.Info of the sensors, in their order."""
-    import mne
-
-    info = result.info
-    return mne.pick_info(info, [info["ch_names"].index(x) for x in result.ch_names])
 
 
 def why_no_topomaps(info):

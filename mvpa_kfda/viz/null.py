@@ -99,18 +99,14 @@ def plot_null(
     named = f"{label or 'observed'}, {rounded(observed)} ({words})"
     ax.axvline(observed, color=color, lw=2.2, label=named, gid=style.CURVE)
     if single is not None:
-        _draw_ticks(ax, single, color)
+        low, high = rounded(single.min()), rounded(single.max())
+        label_of = f"{word_repeats(single)}, {low} to {high}"
+        # Equal scores lie on each other, and more of them are darker.
+        look = {"color": color, "lw": 1.2, "alpha": 0.45, "zorder": 4}
+        look |= {"label": label_of, "transform": ax.get_xaxis_transform()}
+        ax.vlines(single, 0, 0.08, **look)
     ax.set(xlabel=style.metric_label(metric), ylabel="Permutations")
     return style.finish(ax, result, show, name=label, legend=legend)
-
-
-def _draw_ticks(ax, single, color):
-    """Draw the score of every repeat (r,) as a short line on the axis below."""
-    low, high = single.min(), single.max()
-    label = f"{word_repeats(single)}, {rounded(low)} to {rounded(high)}"
-    # Equal scores lie on each other, and more of them are darker.
-    look = {"color": color, "lw": 1.2, "alpha": 0.45, "zorder": 4, "label": label}
-    ax.vlines(single, 0, 0.08, transform=ax.get_xaxis_transform(), **look)
 
 
 @style.draws_names

@@ -18,7 +18,6 @@ from .confusion import find_places
 from .maps import check_colors
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
@@ -188,7 +187,12 @@ def plot_mds(
     reach = 1.15 * max(np.abs(plane).max() for plane in planes) or 1.0
     names = style.short_names(result.classes, _LONGEST)
     for ax, plane, (_, where) in zip(axes, planes, found, strict=True):
-        _draw_points(ax, plane, names, reach)
+        for i, (point, name) in enumerate(zip(plane, names, strict=True)):
+            ax.plot(*point, "o", color=style.COLORS[i % len(style.COLORS)], ms=6)
+            beside = {"xytext": (5, 3), "textcoords": "offset points"}
+            ax.annotate(name, point, fontsize="small", **beside)
+        ax.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
+        ax.set_aspect("equal")
         ax.set_title(where, fontsize="medium")
     figure.suptitle(style.describe(result), fontsize="medium", x=0.02, ha="left")
     return style.maybe_show(figure, show)
@@ -253,14 +257,3 @@ def _scale(apart, random_state):
     if "init" in signature(MDS).parameters:
         options["init"] = "random"
     return MDS(2, **options).fit_transform(apart)
-
-
-def _draw_points(ax: Axes, plane, names, reach):
-    """Draw the classes of one place with their names."""
-    for i, (point, name) in enumerate(zip(plane, names, strict=True)):
-        ax.plot(*point, "o", color=style.COLORS[i % len(style.COLORS)], ms=6)
-        ax.annotate(
-            name, point, xytext=(5, 3), textcoords="offset points", fontsize="small"
-        )
-    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
-    ax.set_aspect("equal")

@@ -140,7 +140,10 @@ def plot_sources(
         sample = result.places.find_along("times", wanted, "time", allowed).argmax()
     figure = style.new_figure((8.4, 6.4), "constrained")
     points = result.sources["points"]
-    ratios = {"height_ratios": [3, 1.6], "width_ratios": _widths(points)}
+    # The views have one height.
+    sizes = [np.subtract(*_limits(points, view)) for view in _VIEWS]
+    widths = [across / up for across, up in sizes]
+    ratios = {"height_ratios": [3, 1.6], "width_ratios": widths}
     grid = figure.add_gridspec(2, len(_VIEWS), **ratios)
     ax = figure.add_subplot(grid[0, :])
     mesh = _draw_rows(ax, result.sources, times, picture)
@@ -187,12 +190,6 @@ def _limits(points, view):
     low, high = (end(points[:, view.axes], axis=0) for end in (np.min, np.max))
     margin = 0.06 * max((high - low).max(), 1.0)
     return low - margin, high + margin
-
-
-def _widths(points):
-    """The widths of the views, all of one height."""
-    sizes = [np.subtract(*_limits(points, view)) for view in _VIEWS]
-    return [across / up for across, up in sizes]
 
 
 def _draw_view(ax, points, picture, sample, view):

@@ -127,7 +127,10 @@ def plot_time(
     style.draw_chance(ax, result.chances[metric], metric)
     style.draw_permuted(ax, result.permuted_mean(metric), metric)
     if marked is not None:
-        _draw_null_band(ax, times, result.nulls[metric], color)
+        shade = style.lighter(color)
+        look = {"color": shade, "alpha": 0.55 if shade != color else 0.2}
+        ends = np.percentile(result.nulls[metric], [2.5, 97.5], axis=0)
+        _fill(ax, times, ends, label=style.NULL_BAND, **look)
     style.draw_bars(ax, times, marked, words, color, label)
     style.label_times(ax, times)
     style.add_ylabel(ax, shown)
@@ -148,19 +151,6 @@ def repeats_of(result, metric):
 def word_repeats(single):
     """Word how many repeats there are, of scores (..., r)."""
     return counted(single.shape[-1], "repeat")
-
-
-def _draw_null_band(ax, times, null, color):
-    """Draw the middle 95 % of the permutations' scores (P, n_times)."""
-    shade = style.lighter(color)
-    look = {"color": shade, "alpha": 0.55 if shade != color else 0.2}
-    _fill(
-        ax,
-        times,
-        np.percentile(null, [2.5, 97.5], axis=0),
-        label=style.NULL_BAND,
-        **look,
-    )
 
 
 def _fill(ax, times, ends, **look):
