@@ -55,7 +55,7 @@ from .discoveries import (
     levels_of,
     of_sides,
 )
-from .fields import arrays, figure_method, optional_array, plain, plain_values, record
+from .fields import CONVERTED, figure_method, plain, plain_values, record
 from .finding import Finding
 from .places import Places
 from .procedure import OptionsMixin
@@ -239,6 +239,12 @@ class ScoreMap(Result):
     axes: ClassVar[dict[str, str]] = {}
 
     has_p: ClassVar[bool] = True
+
+    def __post_init__(self):
+        """Normalize the values, which may come from a file."""
+        for each in fields(self):
+            if each.type in CONVERTED:
+                self._convert(CONVERTED[each.type], each.name)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -832,10 +838,8 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(np.asarray, "classes", "y", "predicted", *self.axes)
-        self._convert(optional_array, "groups")
+        super().__post_init__()
         self._convert(plain_values, "metrics", "penalty")
-        self._convert(arrays, "nulls", "fold_metrics", "repeats")
         self._convert(lambda tests: tuple(map(np.asarray, tests)), "tests")
         if self.trains is not None:
             self._convert(lambda trains: tuple(map(np.asarray, trains)), "trains")

@@ -11,7 +11,7 @@ from ..inference.exchange import interval_of_difference
 from ..inference.null import Alternative
 from ..utils.checks import counted, quoted
 from ..viz.style import DEFAULT_RESULTS
-from .fields import optional_array, result_kind
+from .fields import result_kind
 from .group import TestedMap
 from .population import MeanInterval, check_interval
 
@@ -83,8 +83,6 @@ class ComparisonResult(TestedMap):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(lambda labels: tuple(map(str, labels)), "labels")
-        self._convert(optional_array, "null_differences")
         super().__post_init__()
         for name in ("scores_a", "scores_b"):
             value = np.asarray(getattr(self, name), dtype=float)

@@ -329,7 +329,6 @@ class EvidenceMixin(DissimilarityMixin):
         super().__post_init__()
         if self.class_scores is None:
             return
-        self._convert(np.asarray, "class_scores")
         expected = (*self._scored_shape, self.n_tested, len(self.classes))
         if self.class_scores.shape != expected:
             raise ValueError(

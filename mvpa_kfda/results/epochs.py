@@ -21,7 +21,7 @@ from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
 from .base import SubjectResult, SummariesMixin
 from .dissimilarity import EvidenceMixin
-from .fields import arrays, figure_method, record, result_kind
+from .fields import figure_method, record, result_kind
 from .patterns import PatternsMixin, unpack_info
 from .places import check_pairs
 
@@ -119,12 +119,11 @@ class SecondTestMixin:
         Name -> scores of permuted labels in the second test.
     """
 
-    second_scores: dict[str, Any] = field(default_factory=dict)
-    second_nulls: dict[str, Any] = field(default_factory=dict)
+    second_scores: dict[str, NDArray] = field(default_factory=dict)
+    second_nulls: dict[str, NDArray] = field(default_factory=dict)
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(arrays, "second_scores", "second_nulls")
         super().__post_init__()
         for first, second in _OF_BOTH_TESTS.items():
             shapes = {n: _shape_of(each) for n, each in self._kept(first).items()}
@@ -287,7 +286,6 @@ class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(np.asarray, "adjacency", "info_fif")
         super().__post_init__()
         check_pairs(self.adjacency, len(self.ch_names), "sensors")
 
@@ -372,7 +370,6 @@ class GeneralizationResult(
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(np.asarray, "y_test")
         super().__post_init__()
         self._check_summaries(self.shape, f"a map of {self.shape}")
 

@@ -31,7 +31,7 @@ from .base import ScoreMap
 from .clusters import cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
 from .dissimilarity import MatricesMixin
-from .fields import arrays, figure_method, optional_array, plain, record, result_kind
+from .fields import figure_method, plain, record, result_kind
 from .finding import Finding
 from .images import peak_table
 from .places import Placed, Places, unpack_places
@@ -162,13 +162,7 @@ class TestedMap(Placed, ScoreMap):
     def __post_init__(self):
         """Normalize the values, which may come from a file, and check the shapes."""
         self._convert(unpack_places, "places")
-        self._convert(tuple, "correction")
-        numbers = ("chance", "score_chance", "alpha", "observed_max", "cluster_height")
-        self._convert(float, *numbers)
-        self._convert(optional_array, "cluster_scores")
-        self._convert(int, "n_permutations")
-        self._convert(np.asarray, "null_max", "statistic", "ranks", "rank_statistics")
-        self._convert(arrays, "p_maps")
+        super().__post_init__()
         wrong = [name for name, p in self.p_maps.items() if p.shape != self.shape]
         if "none" not in self.p_maps or wrong or self.statistic.shape != self.shape:
             raise ValueError(
@@ -816,12 +810,6 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(lambda labels: tuple(map(str, labels)), "labels")
-        self._convert(np.asarray, "subjects", "subject_scores")
-        self._convert(optional_array, "other_subjects", "other_scores", "p_of_minimum")
-        self._convert(optional_array, "subject_p", "subject_sizes")
-        self._convert(optional_array, "classes", "permuted_means")
-        self._convert(arrays, "mean_matrices")
         super().__post_init__()
         of_first = self.p_of_minimum, self.subject_p, self.subject_sizes
         pairs = [(self.other_subjects, self.other_scores)]

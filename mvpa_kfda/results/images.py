@@ -95,7 +95,6 @@ class VolumeResult(
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(np.asarray, "adjacency", "n_features")
         super().__post_init__()
         n = len(self.positions)
         if self.geometry.n_positions != n or self.n_features.shape != (n,):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..utils.checks import check_option
 from ..utils.plain import as_call
-from .fields import arrays, record
+from .fields import record
 
 if TYPE_CHECKING:
     from mne import Info
@@ -106,9 +106,6 @@ class PatternsMixin(PatternMaps):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(arrays, "pattern_maps")
-        if self.info_fif is not None:
-            self._convert(np.asarray, "info_fif")
         super().__post_init__()
         shape = tuple(len(getattr(self, name)) for name in self.pattern_axes)
         for name, maps in self.pattern_maps.items():
@@ -216,7 +213,6 @@ class RegionPatternsMixin(PatternMaps):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(arrays, "pattern_maps")
         features = np.asarray(self.pattern_features)
         features = features if features.size else np.empty(0, int)
         object.__setattr__(self, "pattern_features", features)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ..data.sources import unpack_form
@@ -164,7 +163,6 @@ class SourceTimeResult(
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(np.asarray, "adjacency")
         super().__post_init__()
         n = len(self.vertices)
         check_pairs(self.adjacency, n, "vertices")

@@ -7,7 +7,6 @@ and matplotlib are imported inside the functions, so that decoding never loads t
 
 from __future__ import annotations
 
-import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -120,14 +119,13 @@ def plot_volume(
     kind = kinds[0] if kind is None else check_option("kind", kind, kinds)
     _check_views(views, kind)
     check_flag("legend", legend)
-    options = {"threshold": threshold, "alternative": alternative}
-    options |= {"min_score": min_score, "vlim": vlim, "cmap": cmap}
     metric = style.shown_metric(result, metric)
     style.check_request(result, metric, correction, alpha)
     if not result.decoded.any():
         raise ValueError("There is nothing to plot: no position could be decoded.")
+    tested = metric, correction, alpha, threshold, alternative
     noun = result.geometry.noun
-    picture = make_picture(result, metric, correction, alpha, position=noun, **options)
+    picture = make_picture(result, noun, tested, (vlim, cmap), min_score)
     if kind == "bar":
         figure = _plot_bars(result, picture, legend)
     else:
@@ -143,7 +141,9 @@ def plot_volume(
                     f": {error}"
                 ) from error
         handles = _colors_and_marks(figure, picture, kind != "glass_brain")
-        _finish_brains(figure, result, handles if legend else [])
+        if handles and legend:
+            style.add_figure_legend(figure, handles, "lower center")
+        style.title_figure(figure, style.describe(result))
     return style.maybe_show(figure, show)
 
 
@@ -210,15 +210,6 @@ def _colors_and_marks(figure, picture, outlined):
             label = f"shown: {label}"
         handles.insert(0, Line2D([], [], label=label, **look))
     return handles
-
-
-def _finish_brains(figure, result, handles):
-    """Add the title, and the legend of handles."""
-    if handles:
-        style.add_figure_legend(figure, handles, "lower center")
-    width = int(style.TITLE_DENSITY * figure.get_figwidth())
-    title = textwrap.fill(style.describe(result), width, break_on_hyphens=False)
-    figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
 
 
 # --------------------------------------------------------------------------- in volumes
@@ -530,7 +521,9 @@ def _plot_bars(result, picture, legend):
     figure = style.new_figure(size, "constrained")
     ax = figure.add_subplot()
     band = _subjects_band if result.has_subjects else _null_band
-    (_draw_curve if many else _draw_rows)(ax, result, picture, *band(result, picture))
+    low, high, label = band(result, picture)
+    look = {"color": style.NULL_COLOR, "alpha": 0.55, "lw": 0, "label": label}
+    (_draw_curve if many else _draw_rows)(ax, result, picture, low, high, look)
     if picture.metric == style.BOUND:
         ax.set(**{"ylim" if many else "xlim": (0, 1)})
     figure.draw_without_rendering()  # lays out the names, so that the title fits
@@ -561,7 +554,7 @@ def _subjects_band(result, picture):
     return low, high, INTERVAL_LABEL
 
 
-def _draw_rows(ax, result, picture, low, high, band):
+def _draw_rows(ax, result, picture, low, high, look):
     """Draw a map as dots in rows with names, that with the highest score on top."""
     names = next(iter(result.geometry.columns().values()))
     # One order for all maps of a result: they can be compared row by row.
@@ -569,16 +562,7 @@ def _draw_rows(ax, result, picture, low, high, band):
     rows, values = np.arange(len(order)), picture.values[order]
     ax.use_sticky_edges = False  # keeps the bands off the border
     if np.isfinite(low).any():
-        ax.barh(
-            rows,
-            (high - low)[order],
-            left=low[order],
-            height=0.62,
-            color=style.NULL_COLOR,
-            alpha=0.55,
-            lw=0,
-            label=band,
-        )
+        ax.barh(rows, (high - low)[order], left=low[order], height=0.62, **look)
     start = 0.0 if picture.metric == style.BOUND else picture.chance
     if np.isfinite(start):
         ax.hlines(rows, start, values, color=style.SCORE_COLOR, lw=1.5)
@@ -598,7 +582,7 @@ def _draw_rows(ax, result, picture, low, high, band):
     ax.set(xlabel=label, ylabel=noun, ylim=(-0.7, len(rows) - 0.3))
 
 
-def _draw_curve(ax, result, picture, low, high, band):
+def _draw_curve(ax, result, picture, low, high, look):
     """Draw the scores as a curve over the positions, in their own order."""
     x, label = np.arange(len(picture.values)), picture.name
     # Single bounds between places without one would be lines of no length.
@@ -608,16 +592,7 @@ def _draw_curve(ax, result, picture, low, high, band):
     style.draw_chance(ax, picture.chance, level=picture.level)
     style.draw_permuted(ax, picture.permuted, picture.metric)
     if np.isfinite(low).any():
-        ax.fill_between(
-            x,
-            low,
-            high,
-            step="mid",
-            color=style.NULL_COLOR,
-            alpha=0.55,
-            lw=0,
-            label=band,
-        )
+        ax.fill_between(x, low, high, step="mid", **look)
     if picture.marked is not None:
         x_marked = x[picture.marked]
         _draw_marks(ax, x_marked, picture.values[picture.marked], picture.label, ms=4)

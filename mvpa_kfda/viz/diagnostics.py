@@ -13,6 +13,7 @@ from ..metrics.auc import make_roc
 from ..utils.plain import as_call
 from ..utils.rounding import rounded
 from . import style
+from .time import draw_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -179,16 +180,7 @@ def plot_flexibility(
     if df.ndim > 1:
         ax.plot(result.times, df, color=style.COLORS[0], lw=0.6, alpha=0.45)
         df, label = df.mean(axis=1), "mean over folds"
-    marker = "o" if len(result.times) == 1 else None
-    ax.plot(
-        result.times,
-        df,
-        color=style.COLORS[0],
-        lw=2.2,
-        zorder=3,
-        marker=marker,
-        label=label,
-    )
+    draw_curve(ax, result.times, df, style.COLORS[0], label, lw=2.2)
     style.label_times(ax, result.times)
     ax.set_ylabel("Degrees of freedom")
     return style.finish(ax, result, show, legend=legend)

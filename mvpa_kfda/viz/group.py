@@ -173,7 +173,7 @@ def _plot_time(
     """Plot a time course, in two panels where there is more than the scores to show."""
     metric, correction = style.check_request(result, metric, correction, alpha)
     style.check_color(color)
-    marks = style.marking(result, metric, correction, alpha, "time point")
+    marks = style.marking(result, "time point", metric, correction, alpha)
     is_score = metric == result.metric
     two_panels = ax is None and is_score and result.is_difference
     two_groups = is_score and result.is_difference and result.has_subjects

@@ -107,10 +107,8 @@ def plot_generalization(
     >>> plot_generalization(result).get_xlabel()
     'Test time (s)'
     """
-    options = {"threshold": threshold, "alternative": alternative}
-    picture = make_picture(
-        result, metric, correction, alpha, vlim, cmap, "cell", **options
-    )
+    tested = metric, correction, alpha, threshold, alternative
+    picture = make_picture(result, "cell", tested, (vlim, cmap))
     across = style.sample_edges(result.test_times)
     up = style.sample_edges(result.train_times)
     ax = style.axes_or_new(ax, figsize=(6.4, 6.2))
@@ -208,10 +206,8 @@ def plot_time_frequency(
     >>> plot_time_frequency(decode_epochs(tfr, cv=5)).get_ylabel()
     'Frequency (Hz)'
     """
-    options = {"threshold": threshold, "alternative": alternative}
-    picture = make_picture(
-        result, metric, correction, alpha, vlim, cmap, "cell", **options
-    )
+    tested = metric, correction, alpha, threshold, alternative
+    picture = make_picture(result, "cell", tested, (vlim, cmap))
     across, up = style.sample_edges(result.times), frequency_edges(result.freqs)
     ax = style.axes_or_new(ax, figsize=(7.0, 4.6))
     if is_geometric(result.freqs):
@@ -308,10 +304,8 @@ def plot_sensors(
     """
     import mne
 
-    options = {"threshold": threshold, "alternative": alternative}
-    picture = make_picture(
-        result, metric, correction, alpha, vlim, cmap, "sensor or time", **options
-    )
+    tested = metric, correction, alpha, threshold, alternative
+    picture = make_picture(result, "sensor or time", tested, (vlim, cmap))
     samples = topomap_samples(result.places, times, picture.favour)
     info, names = result.info, [str(name) for name in result.ch_names]
     info = mne.pick_info(info, [info["ch_names"].index(name) for name in names])
@@ -384,33 +378,24 @@ class Picture:
         return [["neither", "max"], ["min", "both"]][int(below)][int(above)]
 
 
-def make_picture(
-    result,
-    metric,
-    correction,
-    alpha,
-    vlim,
-    cmap,
-    position,
-    min_score=None,
-    **options,
-):
-    """Check the arguments and collect what is to be drawn."""
-    metric, correction = style.check_request(
-        result, metric, correction, alpha, **options
-    )
+def make_picture(result, position, tested, colors, min_score=None):
+    """Check the arguments and collect what is to be drawn.
+
+    `tested` are the metric, the correction, alpha, the threshold of clusters and the
+    alternative, `colors` are ``vlim`` and ``cmap``; `position` is what is marked.
+    """
+    metric, correction = style.check_request(result, *tested)
     values, chance = result.metrics[metric], result.chances[metric]
     name, level = style.label_of(result, metric), style.level_of(result, metric)
+    tested = metric, correction, *tested[2:]
     if min_score is None:
-        marked, label = style.marking(
-            result, metric, correction, alpha, position, **options
-        )
+        marked, label = style.marking(result, position, *tested)
     else:
-        marked, _ = style.find_marked(result, metric, correction, alpha, min_score)
+        marked, _ = style.find_marked(result, *tested[:3], min_score)
         label = f"{name} ≥ {min_score:g}"
         label = label if marked.any() else f"no {position} with {label}"
-    colors = colors_for(values, chance, vlim, cmap)
-    favour = result.favour(metric, options.get("alternative", "greater"))
+    colors = colors_for(values, chance, *colors)
+    favour = result.favour(metric, tested[-1])
     shown = metric, name, chance, level, values, marked, label, *colors, favour
     return Picture(*shown, result.permuted_mean(metric))
 

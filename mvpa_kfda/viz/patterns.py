@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -132,9 +131,7 @@ def _finish(figure, result, region, colors):
     where = ""
     if region is not None:
         where = f"region {result.geometry.names[result.geometry.find(region)]}, "
-    width = int(style.TITLE_DENSITY * figure.get_figwidth())
-    title = textwrap.fill(where + style.describe(result), width, break_on_hyphens=False)
-    figure.suptitle(title, x=0.02, y=0.99, ha="left", va="top", fontsize="medium")
+    style.title_figure(figure, where + style.describe(result), y=0.99, va="top")
 
 
 def _draw_slices(figure, boxes, volume, maps, views, cut_coords, bg_img, colors):

@@ -127,10 +127,8 @@ def plot_sources(
     >>> plot_sources(result, time=0.1).axes[1].get_title()
     'left, 0.1 s'
     """
-    options = {"threshold": threshold, "alternative": alternative}
-    picture = make_picture(
-        result, metric, correction, alpha, vlim, cmap, "vertex or time", **options
-    )
+    tested = metric, correction, alpha, threshold, alternative
+    picture = make_picture(result, "vertex or time", tested, (vlim, cmap))
     times = result.times
     # The sample that is seen from all sides.
     sample = np.nan_to_num(picture.favour, nan=-np.inf).max(axis=0).argmax()

@@ -304,14 +304,7 @@ ALTERNATIVE_LABELS = {"less": "lower scores", "two-sided": "two-sided"}
 
 
 def marking(
-    result,
-    metric,
-    correction,
-    alpha,
-    position,
-    *,
-    threshold=0.05,
-    alternative="greater",
+    result, position, metric, correction, alpha, threshold=0.05, alternative="greater"
 ):
     """Where a map is marked, None without p-values, and the words for it."""
     if metric == BOUND:
@@ -715,6 +708,13 @@ def set_title(ax, result, note="", name=None):
     if title not in before:
         title = f"{before}\n{title}".strip()
         ax.set_title(title, loc="left", fontsize=scale * _font_size("medium"))
+
+
+def title_figure(figure, words, **place):
+    """Write words above all Axes of a figure, in lines as long as it is wide."""
+    width = int(TITLE_DENSITY * figure.get_figwidth())
+    title = textwrap.fill(words, width, break_on_hyphens=False)
+    figure.suptitle(title, x=0.02, ha="left", fontsize="medium", **place)
 
 
 def inches_of(ax):

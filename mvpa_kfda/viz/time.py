@@ -106,18 +106,15 @@ def plot_time(
     >>> plot_time(result).get_xlabel()
     'Time (s)'
     """
-    options = {"threshold": threshold, "alternative": alternative}
-    metric, correction = style.check_request(
-        result, metric, correction, alpha, **options
-    )
+    tested = metric, correction, alpha, threshold, alternative
+    metric, correction = style.check_request(result, *tested)
     style.check_color(color)
     times, shown = result.times, style.metric_label(metric)
     label = check_text("label", label)
     single = repeats_of(result, metric) if check_flag("repeats", repeats) else None
     # Before the figure is made, which an error would leave behind empty.
-    marked, words = style.marking(
-        result, metric, correction, alpha, "time point", **options
-    )
+    tested = metric, correction, *tested[2:]
+    marked, words = style.marking(result, "time point", *tested)
     ax = style.axes_or_new(ax, figsize=(7.0, 4.2))
     color = style.choose_color(ax, color)
     # In the order of the legend; zorder decides what lies on top.
@@ -261,9 +258,9 @@ def draw_map_curve(ax, result, metric, color, label=None):
     style.draw_permuted(ax, result.permuted_mean(metric), metric)
 
 
-def draw_curve(ax, times, values, color, name):
+def draw_curve(ax, times, values, color, name, lw=1.8):
     """Draw a thick line over time; a single time point is a dot."""
-    look = {"color": color, "lw": 1.8, "zorder": 3, "gid": style.CURVE}
+    look = {"color": color, "lw": lw, "zorder": 3, "gid": style.CURVE}
     ax.plot(times, values, marker="o" if len(times) == 1 else None, label=name, **look)
 
 
