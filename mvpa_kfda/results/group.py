@@ -17,11 +17,15 @@ from ..inference.corrections import (
     adjust,
     check_correction,
     names_in,
+    smallest_p_value,
 )
 from ..inference.discoveries import Calibration
+from ..inference.exchange import FEWEST_SUBJECTS, interval_of_mean
+from ..inference.null import Alternative
+from ..inference.prevalence import order_p, prevalence_bound, prevalence_p
 from ..metrics.names import mean_of_permuted
 from ..metrics.pairs import TABLES
-from ..utils.checks import check_share, counted
+from ..utils.checks import check_option, check_share, counted
 from ..utils.problems import word_told
 from ..utils.rounding import rounded
 from ..viz.group import plot_group, plot_null_max
@@ -35,7 +39,14 @@ from .fields import figure_method, plain, record, result_kind
 from .finding import Finding
 from .images import peak_table
 from .places import Placed, Places, unpack_places
-from .population import BY_HOLM, NULLS, MeanInterval, PopulationMixin, share_of
+from .population import (
+    NULLS,
+    MeanInterval,
+    Prevalence,
+    check_interval,
+    find_prevalence,
+    share_of,
+)
 from .procedure import OptionsMixin
 from .views import OF_P, make_image, make_source_estimate, map_of
 
@@ -662,6 +673,10 @@ class TestedMap(Placed, ScoreMap):
         return self.alternative if tested else "greater"
 
 
+#: Corrections in whose place Holm's is taken for a share of the population.
+BY_HOLM = ("max", "max-step-down")
+
+
 class _TestWords(NamedTuple):
     """What a method of `group_inference` is called in figures, and what it tests."""
 
@@ -694,7 +709,7 @@ GROUP_TESTS = {
 
 
 @result_kind
-class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
+class GroupResult(OptionsMixin, MatricesMixin, TestedMap):
     """Group inference across subjects, see :func:`group_inference`.
 
     Parameters
@@ -940,10 +955,24 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
         """
         if self.order is not None:
             return self._p_of_order(correction, hypothesis)
-        gamma = self._share(hypothesis)
+        gamma = 0.0 if hypothesis is None else share_of(hypothesis)
         if gamma == 0:
             return super().pvalues(correction)
-        return plain(self._p_of_share(gamma, self.correction_name(correction)))
+        if not self.is_prevalence:
+            raise ValueError(
+                f"The method {self.method!r} has no null hypothesis about a share of "
+                'the population; use group_inference(results, method="prevalence").'
+            )
+        name = self.correction_name(correction)
+        name = "holm" if name in BY_HOLM else name
+        if name not in ("none", *ADJUSTMENTS):
+            raise ValueError(
+                f"The correction {name!r} tests the global null hypothesis only. For a "
+                "share of the population use 'max', which takes Holm's method, 'none', "
+                "'bonferroni', 'holm', 'fdr' or 'fdr-by', or hypothesis='global'."
+            )
+        p = prevalence_p(self._p_by_subject, gamma)
+        return plain(self._filled(p if name == "none" else adjust(p, name)))
 
     def _p_of_order(self, correction, hypothesis):
         """The p-values of an i-test; refuse what it has none of."""
@@ -1106,3 +1135,320 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
             drawn = counted(self.n_permutations, "second-level permutation", ",")
             parts.append(drawn)
         return parts
+
+    # -------------------------------------------------------------- of the population
+
+    def prevalence(
+        self, confidence: float = 0.95, *, where: Literal["each", "anywhere"] = "each"
+    ) -> Prevalence:
+        r"""Return the posterior of the proportion of people with an effect.
+
+        Each of the N subjects is tested separately for scores above those of permuted
+        labels; k of them are significant, with p <= `alpha` of this result [1]_. The
+        posterior is that of the proportion in the population.
+
+        Parameters
+        ----------
+        confidence : float
+            Probability of the interval, and of the lower bound.
+        where : {"each", "anywhere"}
+            "each": the proportion at each position separately. "anywhere": one
+            proportion of people with an effect at any position, from each subject's
+            smallest p-value corrected with the maximum over positions.
+
+        Returns
+        -------
+        prevalence : Prevalence
+            With ``mode``, ``low``, ``high`` and ``bound``, each of the shape of the map
+            (a number for "anywhere"), ``plot()``, ``to_dataframe()`` and
+            ``difference(other)``.
+
+        Raises
+        ------
+        ValueError
+            If the method does not keep the subject-level tests, if a subject has too
+            few permutations for p <= `alpha`, or if `confidence` is not between 0 and
+            1.
+
+        Notes
+        -----
+        A subject's test rejects with probability :math:`\theta = \alpha + (1 - \alpha)
+        \gamma`, if gamma is the proportion of people with an effect and all of these
+        are detected. With a flat prior, theta has the distribution Beta(k + 1, N - k +
+        1), truncated to [alpha, 1]. alpha is the *attained* size: scores are discrete,
+        so a test at 0.05 may reject in 2 to 4% of cases without an effect. It is the
+        proportion of a subject's observed and permuted maps that would be significant
+        in place of the observed one. Sizes differ between subjects and positions, so
+        each enters separately in the density proportional to :math:`(1 - \gamma)^{N -
+        k} \prod_{n \in K} (\alpha_n + (1 - \alpha_n) \gamma)` over the significant
+        subjects K; with equal sizes this is the distribution above. The interval is the
+        highest-density interval, as in the paper.
+
+        **Limitations.** The proportion refers to effects that *this experiment detects*
+        in one person: with few trials it is small, and more trials raise it. The bound
+        does not test whether anybody has an effect: with this prior it is above 0 even
+        if nobody is significant. It holds for one position chosen beforehand, or
+        "anywhere"; it is not corrected for multiple positions, so the largest bound of
+        a map is too large. And it is a posterior probability under a flat prior, not a
+        p-value: to test for a majority, use ``method="i-test"`` or "prevalence".
+
+        References
+        ----------
+        .. [1] Ince, R. A. A., Paton, A. T., Kay, J. W., & Schyns, P. G. (2021).
+           Bayesian inference of population prevalence. eLife, 10, e62461.
+        """
+        check_share("confidence", confidence)
+        check_option("where", where, ("each", "anywhere"))
+        if self.subject_p is None:
+            raise ValueError(
+                f"The method {self.method!r} does not test subjects by permutations of "
+                "their own. Use group_inference(results, method='i-test'), or "
+                "'prevalence' or 'bootstrap', with results that have permutations."
+            )
+        coarse = self.smallest_p_by_subject > self.alpha * (1 + 1e-12)
+        if np.any(coarse):
+            n = int(np.count_nonzero(coarse))
+            raise ValueError(
+                f"{counted(n, 'subject')} of {self.n_subjects} cannot have p <= "
+                f"{self.alpha:g} with so few label permutations (first "
+                f"{self.subjects[np.argmax(coarse)]!r}). Decode again with "
+                "n_permutations=100 or more."
+            )
+        p, sizes, places = self.subject_p, self.subject_sizes, self.places
+        if where == "anywhere":
+            own = self.parameters["anywhere"]
+            p, sizes = np.asarray(own["p"]), np.asarray(own["size"])
+            places = Places(places.kind, {}, {})
+        found = p <= self.alpha * (1 + 1e-12)
+        return find_prevalence(found, sizes, confidence, places, self.alpha)
+
+    def interval(
+        self,
+        confidence: float = 0.95,
+        *,
+        alternative: Alternative = "two-sided",
+        simultaneous: bool = False,
+    ) -> MeanInterval:
+        r"""Return an interval for the mean across subjects, by inverting sign flips.
+
+        Parameters
+        ----------
+        confidence : float
+            Confidence of the interval.
+        alternative : {"two-sided", "greater", "less"}
+            "two-sided": both limits. "greater": only a lower bound; "less": only an
+            upper one, such as "below 0.53 with 95% confidence".
+        simultaneous : bool
+            Whether the intervals of all positions hold simultaneously, with this
+            confidence.
+
+        Returns
+        -------
+        interval : MeanInterval
+            With ``low``, ``high`` and ``mean``, each of the shape of the map, in units
+            of the metric; for two groups or conditions, of the difference.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than 6 subjects, or too few for this confidence; or if an
+            argument is not valid.
+
+        Notes
+        -----
+        At each position separately, the interval contains every mu for which a
+        sign-flip test of :math:`x_i - \mu` does not reject, with the same flips for
+        each mu: all of them if there are at most 10,000, else 10,000 drawn from the
+        seed of this result. The limits are exact: each flip begins to count at one mu,
+        the mean of the subjects whose sign it flips [1]_. For two groups of people,
+        group labels are permuted after shifting one group by mu [2]_; for two
+        conditions, differences are flipped.
+
+        `simultaneous` intervals are :math:`\bar x \pm q s / \sqrt N` with the quantile
+        q of the largest t over positions when the signs of :math:`x_i - \bar x` are
+        flipped, or their group labels permuted.
+
+        An upper bound limits how large the mean can be. Equivalence (the mean is within
+        given limits, at level alpha) needs no other test: the two-sided interval with
+        confidence 1 - 2 alpha has to lie within these limits.
+
+        **Assumptions and limitations.** Values must be distributed symmetrically about
+        mu, or equally in two groups except for mu. Scores of a population in which few
+        people have an effect are not symmetric: with 15% having an effect of 4 standard
+        deviations, 95% intervals covered the mean in 91 to 94% of simulations, with an
+        effect of 10 standard deviations in 76% (6 people), 81% (10) and 90% (20), since
+        a sample may contain nobody who has it. Where they missed the mean, it was
+        nearly always above. **At 30 positions simultaneously, all of them held in only
+        65 to 85%, and in half of the samples or fewer if those with an effect are that
+        far out.** The interval is best suited to differences
+        between conditions, which are symmetric. It concerns the *mean* of the
+        population: the effect in one person may be far outside. And a mean accuracy is
+        specific to the number of trials; it is not the highest accuracy attainable.
+
+        References
+        ----------
+        .. [1] Hartigan, J. A. (1969). Using subsample values as typical values. Journal
+           of the American Statistical Association, 64(328), 1303-1317.
+        .. [2] Garthwaite, P. H. (1996). Confidence intervals from randomization tests.
+           Biometrics, 52(4), 1387-1393.
+        """
+        asked = check_interval(confidence, alternative, simultaneous)
+        others = None if self.paired else self.other_scores
+        n = self.n_subjects + (0 if others is None else len(others))
+        if n < FEWEST_SUBJECTS:
+            raise ValueError(
+                f"An interval takes {FEWEST_SUBJECTS} subjects or more; there are {n}."
+            )
+        counted_at = self.counted
+        values = self.subject_scores[:, counted_at]
+        if self.paired and self.other_scores is not None:
+            values = values - self.other_scores[:, counted_at]
+        ends = interval_of_mean(
+            values,
+            None if others is None else others[:, counted_at],
+            **asked,
+            random_state=self.parameters["random_state"],
+        )
+        mean = plain(np.where(counted_at, self.scores, np.nan))
+        return self._interval(mean, ends, asked)
+
+    @property
+    def gamma_0(self) -> NDArray:
+        """The prevalence bound at `alpha`, for all positions unless uncorrected.
+
+        NaN where not even a prevalence of 0 is rejected, see `prevalence_bound`. It
+        never exceeds `largest_gamma_0`.
+        """
+        return self.prevalence_bound()
+
+    def prevalence_bound(
+        self, correction: CorrectionName | None = None, alpha: float | None = None
+    ) -> NDArray:
+        r"""Return a lower confidence bound on the prevalence of an effect.
+
+        The lower limit of a one-sided confidence interval for the prevalence
+        :math:`\gamma`: every smaller proportion is rejected. It is the :math:`\gamma`
+        at which the uncorrected p-value of `pvalues`, :math:`p_\gamma`, equals
+        :math:`\alpha_*`; if all :math:`p_k` are equal, :math:`p_k = p^{1/N}`, it is Eq.
+        20 of [1]_:
+
+        .. math::
+            \prod_{k=1}^{N} (\gamma_0 + (1 - \gamma_0) p_k) = \alpha_*, \qquad
+            \gamma_0 = \frac{\alpha_*^{1/N} - p^{1/N}}{1 - p^{1/N}}
+
+        For one position, :math:`\alpha_* = \alpha`. For all V positions simultaneously,
+        :math:`\alpha_* = \alpha / V`: each bound exceeds the true prevalence with a
+        probability of at most :math:`\alpha / V`, hence any of them does with a
+        probability of at most :math:`\alpha`, whatever the prevalences and the
+        dependence between positions. Holm's method, which tests one proportion at all
+        positions, does not provide such bounds; `pvalues` may therefore reject the
+        majority null where the bound is slightly below 0.5.
+
+        Parameters
+        ----------
+        correction : str or None
+            "none": a separate bound for each position, valid for one chosen beforehand.
+            None takes the requested correction. Any other: bounds that hold at all
+            positions simultaneously.
+        alpha : float or None
+            Significance level; None takes that of the result.
+
+        Returns
+        -------
+        bound : array, shape (positions...)
+            Between 0 and 1; NaN where not even a prevalence of 0 is rejected.
+
+        Raises
+        ------
+        AttributeError
+            If the method is not "prevalence".
+        ValueError
+            If `alpha` is not between 0 and 1, or the correction is unknown.
+
+        References
+        ----------
+        .. [1] Allefeld, C., Goergen, K., & Haynes, J.-D. (2016). Valid population
+           inference for information-based imaging: From the second-level t-test to
+           prevalence inference. NeuroImage, 141, 378-392.
+        """
+        if not self.is_prevalence:
+            raise AttributeError(
+                f"The method {self.method!r} gives no bound of the prevalence; use "
+                'group_inference(results, method="prevalence").'
+            )
+        alpha = check_share("alpha", self.alpha if alpha is None else alpha)
+        level = alpha / self.n_positions_tested(correction)
+        return self._filled(prevalence_bound(self._p_by_subject, level))
+
+    @property
+    def largest_gamma_0(self) -> float:
+        """The largest prevalence bound attainable with these subjects at `alpha`.
+
+        It is reached if all subjects exceed all of their permutations. More subjects or
+        fewer positions raise it; more permutations per subject raise it slightly.
+        """
+        level = self.alpha / self.n_positions_tested()
+        return float(prevalence_bound(self.smallest_p_by_subject, level))
+
+    def smallest_p(
+        self, correction: str = "none", n_positions: int = 1, metric: str | None = None
+    ) -> float:
+        """Return the smallest p-value attainable with the permutations; 0 if unknown.
+
+        Parameters
+        ----------
+        correction : str
+            Correction for testing many positions.
+        n_positions : int
+            Number of positions that are tested.
+        metric : str or None
+            Name of the metric; some have fewer distinct permutations.
+
+        Returns
+        -------
+        p : float
+            The smallest attainable p-value.
+        """
+        if correction not in CORRECTIONS:  # the clusters of the bootstrap
+            return 0.0
+        ordered = self.order is not None
+        product = self.is_prevalence and self.p_of_minimum is not None
+        computed = correction in ("none", *ADJUSTMENTS)
+        if not (product or ordered) or not computed:
+            return super().smallest_p(correction, n_positions, metric)
+        least = float(prevalence_p(self.smallest_p_by_subject, 0.0))
+        if ordered:
+            share = self.parameters["hypothesis"]
+            least = float(order_p(self.smallest_p_by_subject, self.order, share))
+        return smallest_p_value(1 / least - 1, n_positions, correction)
+
+    @property
+    def smallest_p_by_subject(self) -> Any:
+        """The smallest p-values (S,) attainable with the subjects' permutations."""
+        least = self.parameters.get("first_level_smallest_p")
+        return np.zeros(self.n_subjects) if least is None else np.asarray(least)
+
+    def n_positions_tested(self, correction: str | None = None) -> int:
+        """Return the number of positions at which the prevalence bound holds.
+
+        Parameters
+        ----------
+        correction : str or None
+            Correction of the p-values.
+
+        Returns
+        -------
+        n : int
+            Number of positions.
+        """
+        if self.correction_name(correction) == "none":
+            return 1
+        return max(1, int(np.count_nonzero(self.counted)))
+
+    @property
+    def _p_by_subject(self):
+        """The p-values (N, C) of the minimum, at the positions that count."""
+        n, counted = self.n_subjects, self.counted
+        if self.p_of_minimum is not None:
+            return self.p_of_minimum[:, counted]
+        return np.tile(self.p_maps["none"][counted] ** (1 / n), (n, 1))

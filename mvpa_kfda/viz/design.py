@@ -7,6 +7,7 @@ helpers only, so that decoding never loads it.
 from __future__ import annotations
 
 import textwrap
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -282,16 +283,9 @@ def _number_columns(ax, n, first=0):
     """Set numbers below columns, below some of them where there are many."""
     width = ax.get_subplotspec().get_gridspec().get_width_ratios()
     width = width[ax.get_subplotspec().colspan.start]
-    step = next(s for s in _steps() if s * width >= 0.3 * n)
+    steps = (s * 10**k for k in count() for s in (1, 2, 5))
+    step = next(step for step in steps if step * width >= 0.3 * n)
     at = np.arange(0, n, step) if first == 0 else np.arange(step, n + 1, step) - 1
     if first and step > 1:
         at = np.concatenate([[0], at])
     ax.set_xticks(at + 0.5, at + first, fontsize="small")
-
-
-def _steps():
-    """Yield 1, 2, 5, 10, 20, 50 and so on."""
-    size = 1
-    while True:
-        yield from (size, 2 * size, 5 * size)
-        size *= 10
