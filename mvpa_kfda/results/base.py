@@ -868,7 +868,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     @property
     def n_tested(self) -> int:
         """Number of trials that have predictions."""
-        return len(self.y)
+        return len(self.y_tested)
 
     @property
     def scores(self) -> Scores:

@@ -329,17 +329,16 @@ class EvidenceMixin(DissimilarityMixin):
         super().__post_init__()
         if self.class_scores is None:
             return
-        expected = (*self._scored_shape, self.n_tested, len(self.classes))
+        shape = self.shape[: self._n_scored_axes]
+        expected = (*shape, self.n_tested, len(self.classes))
         if self.class_scores.shape != expected:
             raise ValueError(
                 f"class_scores must have shape (positions..., n_trials, n_classes) "
                 f"{expected}; got {self.class_scores.shape}."
             )
 
-    @property
-    def _scored_shape(self):
-        """The shape of the positions that have class scores."""
-        return self.shape
+    #: How many axes the positions have that class scores are kept of; None: all.
+    _n_scored_axes: ClassVar[int | None] = None
 
     def decision_values(self) -> NDArray:
         """Return decision values of trials, positive for the second of two classes.

@@ -361,6 +361,7 @@ class GeneralizationResult(
     """
 
     axes: ClassVar[dict[str, str]] = axes_of("train_times", "test_times")
+    _n_scored_axes: ClassVar[int | None] = 1  # the diagonal
     pattern_axes: ClassVar[tuple[str, ...]] = ("train_times",)
 
     train_times: NDArray
@@ -372,16 +373,6 @@ class GeneralizationResult(
         """Normalize the arrays and check that their shapes belong together."""
         super().__post_init__()
         self._check_summaries(self.shape, f"a map of {self.shape}")
-
-    @property
-    def n_tested(self) -> int:
-        """Number of trials that have predictions."""
-        return len(self.y_test)
-
-    @property
-    def _scored_shape(self):
-        """The shape of the positions that have class scores: the diagonal."""
-        return (len(self.train_times),)
 
     def pvalues(
         self,

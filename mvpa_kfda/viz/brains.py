@@ -235,16 +235,8 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
         )
     row = views in ("x", "y", "z") and not flat
     figure = style.new_figure((8.5, 2.6 if row else 3.8))
-    display = plot_anat(
-        **_background(result, volume, bg_img),
-        figure=figure,
-        axes=_BRAINS,
-        display_mode=views,
-        cut_coords=cut_coords,
-        black_bg=False,
-        draw_cross=False,
-        colorbar=False,
-    )
+    place = slices_in(figure, _BRAINS, views, cut_coords)
+    display = plot_anat(**_background(result, volume, bg_img), **place)
     _overlay(display, space, picture, picture.values)
     if picture.marked is not None and picture.marked.any():
         img = space.to_img(picture.marked.astype(np.float32))
@@ -254,6 +246,13 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
         img = Nifti1Image(np.pad(img.get_fdata(dtype=np.float32), 1), affine)
         display.add_contours(img, levels=[0.5], colors="black", linewidths=1.2)
     return figure
+
+
+def slices_in(figure, axes, views, cut_coords):
+    """Nilearn's arguments for slices in a part of a figure, on white."""
+    plain = {"black_bg": False, "draw_cross": False, "colorbar": False}
+    cuts = {"display_mode": views, "cut_coords": cut_coords}
+    return {"figure": figure, "axes": axes} | cuts | plain
 
 
 def plot_glass_brain(result, picture, views, cut_coords, bg_img):
@@ -266,14 +265,8 @@ def plot_glass_brain(result, picture, views, cut_coords, bg_img):
             "and bg_img, or use kind='stat_map'."
         )
     figure = style.new_figure((8.5, 3.4))
-    display = plotting.plot_glass_brain(
-        None,
-        figure=figure,
-        axes=_BRAINS,
-        display_mode=views or "lyrz",
-        plot_abs=False,
-        black_bg=False,
-    )
+    place = {"figure": figure, "axes": _BRAINS, "display_mode": views or "lyrz"}
+    display = plotting.plot_glass_brain(None, plot_abs=False, black_bg=False, **place)
     # All values at once would hide each other: without marks, those above chance.
     shown = picture.marked
     if shown is None:

@@ -232,11 +232,9 @@ def plot_predictions(
     ax.axline(
         [observed.mean()] * 2,
         slope=1,
-        color="black",
-        lw=1.1,
-        ls=(0, (5, 3)),
         zorder=1,
         label="predicted = observed",
+        **style.DASHED,
     )
     ax.plot(
         observed,
@@ -312,10 +310,19 @@ def plot_roc(
     curves = [make_roc(result, label) for label in wanted]
     own = ax is None
     ax = style.axes_or_new(ax, figsize=(4.6, 5.0))
+    labels = [roc.positive for roc in curves]
+    names = [each if isinstance(each, str) else f"class {each}" for each in labels]
+    words = [f"{name}, AUC = " for name in style.short_names(names)]
+    words = [x + rounded(roc.auc) for x, roc in zip(words, curves, strict=True)]
+    looks = [nth_style(i) | {"lw": 1.8} for i in range(len(curves))]
     if len(curves) > MOST_CURVES:
-        _draw_many_curves(ax, curves)
-    else:
-        _draw_curves(ax, curves)
+        mean = rounded(np.mean([roc.auc for roc in curves]))
+        # Once in the legend.
+        words = [f"each of {len(curves)} classes, mean AUC = {mean}"]
+        words += [None] * (len(curves) - 1)
+        looks = [{"color": style.SCORE_COLOR, "lw": 0.8, "alpha": 0.5}] * len(curves)
+    for roc, label, look in zip(curves, words, looks, strict=True):
+        ax.plot(roc.fpr, roc.tpr, zorder=3, clip_on=False, label=label, **look)
     ax.plot([0, 1], [0, 1], color="0.5", lw=1.0, ls=(0, (5, 3)), label="chance (0.5)")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="False positive rate", ylabel="True positive rate")
@@ -330,29 +337,3 @@ def plot_roc(
         for _ in range(3):  # the layout of square Axes settles step by step
             ax.figure.draw_without_rendering()
     return style.maybe_show(ax, show)
-
-
-def _draw_curves(ax, curves):
-    """Draw ROC curves, each in a color or style of its own."""
-    labels = [roc.positive for roc in curves]
-    names = [each if isinstance(each, str) else f"class {each}" for each in labels]
-    for i, (roc, name) in enumerate(zip(curves, style.short_names(names), strict=True)):
-        ax.plot(
-            roc.fpr,
-            roc.tpr,
-            **nth_style(i),
-            lw=1.8,
-            zorder=3,
-            clip_on=False,
-            label=f"{name}, AUC = {rounded(roc.auc)}",
-        )
-
-
-def _draw_many_curves(ax, curves):
-    """Draw ROC curves as thin lines that have no names."""
-    areas = [roc.auc for roc in curves]
-    label = f"each of {len(curves)} classes, mean AUC = {rounded(np.mean(areas))}"
-    for roc in curves:
-        look = {"color": style.SCORE_COLOR, "lw": 0.8, "alpha": 0.5, "clip_on": False}
-        ax.plot(roc.fpr, roc.tpr, zorder=3, label=label, **look)
-        label = None  # once in the legend

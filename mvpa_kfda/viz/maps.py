@@ -115,14 +115,9 @@ def plot_generalization(
     mesh = draw_map(ax, across, up, picture)
     start, end = max(across[0], up[0]), min(across[-1], up[-1])
     if start < end:
-        ax.plot(
-            [start, end],
-            [start, end],
-            color=LINE_COLOR,
-            lw=1,
-            ls=":",
-            label="training time = test time",
-        )
+        look = {"color": LINE_COLOR, "lw": 1, "ls": ":"}
+        same = "training time = test time"
+        ax.plot([start, end], [start, end], label=same, **look)
     draw_onset(ax.axvline, across)
     draw_onset(ax.axhline, up, label=not across[0] <= 0 <= across[-1])
     same_span = np.isclose(np.ptp(across), np.ptp(up), rtol=1e-6, atol=0)
@@ -457,25 +452,19 @@ RASTER_CELLS = 2500
 
 def draw_map(ax, across, up, picture, width=1.4):
     """Draw the scores and the outline of the significant ones, so many points wide."""
-    mesh = ax.pcolormesh(
-        across,
-        up,
-        picture.values,
-        norm=picture.norm,
-        cmap=picture.cmap,
-        rasterized=picture.values.size > RASTER_CELLS,
-    )
+    colors = {"norm": picture.norm, "cmap": picture.cmap}
+    is_image = picture.values.size > RASTER_CELLS
+    mesh = ax.pcolormesh(across, up, picture.values, rasterized=is_image, **colors)
     if picture.metric == style.BOUND and np.isnan(picture.values).any():
         square = {"marker": "s", "color": "white", "markeredgecolor": LINE_COLOR}
         ax.plot([], [], ls="", label=f"no bound ({style.NO_BOUND})", **square)
     if picture.marked is not None:
-        segments = outline(across, up, picture.marked)
-        draw_outline(ax, segments, picture.label, width)
+        _draw_outline(ax, outline(across, up, picture.marked), picture.label, width)
     ax.set(xlim=across[[0, -1]], ylim=up[[0, -1]])
     return mesh
 
 
-def draw_outline(ax, segments, label, width=1.4):
+def _draw_outline(ax, segments, label, width):
     """Draw black lines with white ones beneath, which show on every color."""
     from matplotlib.collections import LineCollection
     from matplotlib.patheffects import Normal, Stroke
@@ -483,15 +472,10 @@ def draw_outline(ax, segments, label, width=1.4):
     if len(segments) == 0:
         ax.plot([], [], " ", label=label)
         return
-    lines = LineCollection(
-        segments,
-        colors="black",
-        linewidths=width,
-        capstyle="projecting",  # closes the corners
-        path_effects=[Stroke(linewidth=2 * width, foreground="white"), Normal()],
-        zorder=3,
-        label=label,
-    )
+    white = [Stroke(linewidth=2 * width, foreground="white"), Normal()]
+    look = {"colors": "black", "linewidths": width, "path_effects": white}
+    look["capstyle"] = "projecting"  # closes the corners
+    lines = LineCollection(segments, zorder=3, label=label, **look)
     ax.add_collection(lines, autolim=False)
 
 
@@ -650,22 +634,15 @@ def draw_topomaps(axes, result, picture, samples, info):
 
 def explain_topomaps(ax, result, picture, samples, info):
     """Point at the times of the topomaps on top of the map, and say what dots mean."""
-    ax.plot(
-        result.times[samples],
-        np.ones(len(samples)),
-        "v",
-        transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
-        color=style.SCORE_COLOR,
-        ms=6,
-        clip_on=False,
-        label="times of the topomaps",
-    )
+    above, look = np.ones(len(samples)), {"color": style.SCORE_COLOR, "ms": 6}
+    look["transform"] = ax.get_xaxis_transform()  # seconds across, share of height up
+    look |= {"clip_on": False, "label": "times of the topomaps"}
+    ax.plot(result.times[samples], above, "v", **look)
     if picture.marked is None or not picture.marked[:, samples].any():
         return
     look = RING if _has_gaps(picture) or extent_of(info) is None else MARKED
-    what = (
-        "majority of people" if picture.metric == style.BOUND else "significant sensors"
-    )
+    is_bound = picture.metric == style.BOUND
+    what = "majority of people" if is_bound else "significant sensors"
     ax.plot([], [], **look, ls="", label=f"{what} at that time")
 
 
@@ -726,43 +703,20 @@ def draw_topomap(ax, values, info, marked=None, dots=False, *, norm, cmap):
     colors : matplotlib AxesImage or PathCollection
         For a colorbar.
     """
-    extent = extent_of(info)
-    if dots or extent is None:
-        return _draw_dots(ax, values, info, marked, norm, cmap)
     import mne
 
-    image, _ = mne.viz.plot_topomap(
-        values,
-        info,
-        mask=marked,
-        mask_params=MARKED | ({"markersize": 2.5} if extent == "local" else {}),
-        contours=0,
-        cmap=cmap,
-        cnorm=norm,
-        extrapolate=extent,
-        axes=ax,
-        show=False,
-    )
-    return image
-
-
-def _draw_dots(ax, values, info, marked, norm, cmap):
-    """Draw values as dots on a white head, gray without a value; a ring marks some."""
-    import mne
-
-    # A white surface, for the head; the sensors tell where mne projects them to.
-    mne.viz.plot_topomap(
-        np.zeros(len(values)),
-        info,
-        mask=np.ones(len(values), dtype=bool),
-        mask_params={"gid": "sensors", "marker": ""},
-        sensors=False,
-        contours=0,
-        cmap="binary",
-        vlim=(0, 1),
-        axes=ax,
-        show=False,
-    )
+    extent, plain = extent_of(info), {"contours": 0, "axes": ax, "show": False}
+    if not dots and extent is not None:
+        size = {"markersize": 2.5} if extent == "local" else {}
+        marks = {"mask": marked, "mask_params": MARKED | size}
+        look = {"cmap": cmap, "cnorm": norm, "extrapolate": extent}
+        return mne.viz.plot_topomap(values, info, **marks, **look, **plain)[0]
+    # A white surface, for the head; the sensors tell where mne projects them to. Values
+    # are dots, gray without one; a ring marks some.
+    places = {"mask": np.ones(len(values), bool), "sensors": False}
+    places["mask_params"] = {"gid": "sensors", "marker": ""}
+    white = {"cmap": "binary", "vlim": (0, 1)}
+    mne.viz.plot_topomap(np.zeros(len(values)), info, **places, **white, **plain)
     (sensors,) = (line for line in ax.lines if line.get_gid() == "sensors")
     places, known = sensors.get_xydata(), np.isfinite(values)
     sensors.remove()

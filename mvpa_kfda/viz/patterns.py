@@ -10,7 +10,7 @@ import numpy as np
 
 from ..utils.checks import check_option
 from . import style
-from .brains import draw_hemisphere, flat_axis, has_template
+from .brains import draw_hemisphere, flat_axis, has_template, slices_in
 from .maps import check_colors
 
 if TYPE_CHECKING:
@@ -151,19 +151,9 @@ def _draw_slices(figure, boxes, volume, maps, views, cut_coords, bg_img, colors)
         bg_img = volume.to_img(np.ones(len(maps)))
     background = {} if bg_img is None else {"bg_img": bg_img}
     for box, values in zip(boxes, maps.T, strict=True):
-        plot_stat_map(
-            volume.to_img(np.nan_to_num(values)),
-            figure=figure,
-            axes=box,
-            display_mode=views,
-            cut_coords=cut_coords,
-            colorbar=False,
-            draw_cross=False,
-            resampling_interpolation="nearest",
-            black_bg=False,
-            **background,
-            **colors,
-        )
+        place = slices_in(figure, box, views, cut_coords)
+        look = background | colors | {"resampling_interpolation": "nearest"}
+        plot_stat_map(volume.to_img(np.nan_to_num(values)), **place, **look)
 
 
 def _cuts(places, weights, n):

@@ -51,6 +51,9 @@ COLORS = (
 
 LEGEND = {"frameon": False, "fontsize": "small"}
 
+#: The line of what is expected without an effect.
+DASHED = {"color": "black", "lw": 1.1, "ls": (0, (5, 3))}
+
 
 # -------------------------------------------------------------------- what is asked for
 
@@ -429,8 +432,7 @@ def draw_chance(ax, chance, metric=None, level="chance", upright=False):
     if np.isfinite(chance):
         label = f"{level} ({chance:.3g})"
         label = "no correlation" if metric == "pearsonr" else label
-        style = {"color": "black", "lw": 1.1, "ls": (0, (5, 3)), "zorder": 2}
-        draw_once(ax, chance, upright, label=label, **style)
+        draw_once(ax, chance, upright, label=label, zorder=2, **DASHED)
 
 
 def draw_permuted(ax, mean, metric=None, upright=False):
