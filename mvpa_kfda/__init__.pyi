@@ -40,6 +40,8 @@ from .results.decoding import TimeRegressionResult as TimeRegressionResult
 from .results.discoveries import TrueDiscoveries as TrueDiscoveries
 from .results.epochs import GeneralizationResult as GeneralizationResult
 from .results.epochs import SensorTimeResult as SensorTimeResult
+from .results.epochs import SourceResult as SourceResult
+from .results.epochs import SourceTimeResult as SourceTimeResult
 from .results.epochs import TimeFrequencyResult as TimeFrequencyResult
 from .results.epochs import TimeResult as TimeResult
 from .results.group import GroupResult as GroupResult
@@ -49,8 +51,6 @@ from .results.load import load_result as load_result
 from .results.population import MeanInterval as MeanInterval
 from .results.population import Prevalence as Prevalence
 from .results.population import PrevalenceDifference as PrevalenceDifference
-from .results.sources import SourceResult as SourceResult
-from .results.sources import SourceTimeResult as SourceTimeResult
 from .utils.system import sys_info as sys_info
 from .verification.checking import verify as verify
 from .verification.verdict import Verification as Verification

@@ -37,13 +37,14 @@ from ..results.decoding import TimeRegressionResult
 from ..results.epochs import (
     GeneralizationResult,
     SensorTimeResult,
+    SourceResult,
+    SourceTimeResult,
     TimeFrequencyResult,
     TimeResult,
     exempt_cells,
 )
 from ..results.patterns import pack_info
 from ..results.places import sensor_time_adjacency
-from ..results.sources import SourceResult, SourceTimeResult
 from ..utils.axes import AXES
 from ..utils.checkpoint import open_checkpoint
 from ..utils.checks import (
