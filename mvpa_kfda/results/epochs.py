@@ -18,8 +18,12 @@ from ..utils.axes import axes_of
 from ..utils.checks import check_share, counted, quoted
 from ..viz.confusion import plot_recall
 from ..viz.diagnostics import plot_flexibility
-from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
-from ..viz.sources import plot_sources
+from ..viz.maps import (
+    plot_generalization,
+    plot_sensors,
+    plot_sources,
+    plot_time_frequency,
+)
 from ..viz.time import plot_time
 from .base import SubjectResult, SummariesMixin
 from .dissimilarity import EvidenceMixin

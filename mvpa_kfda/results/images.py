@@ -13,10 +13,9 @@ from scipy import ndimage
 from ..inference.clusters import components
 from ..inference.corrections import CorrectionName, check_correction
 from ..utils.checks import check_positive
-from ..viz.brains import plot_volume
+from ..viz.brains import plot_patterns, plot_volume
 from ..viz.confusion import plot_confusion
 from ..viz.interactive import view_map
-from ..viz.patterns import plot_patterns
 from ..viz.style import check_request, find_marked, shown_metric
 from .base import SubjectResult, SummariesMixin
 from .dissimilarity import DissimilarityMixin

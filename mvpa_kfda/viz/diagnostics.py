@@ -107,17 +107,10 @@ def plot_tuning(
     n_ends = np.count_nonzero((chosen == 0) | (chosen == L - 1))
     is_told = L > 2 and n_ends
     ends = f"; at the end of the grid in {n_ends} of {n} folds" if is_told else ""
-    ax.plot(
-        grid[folds, kernels, chosen],
-        criterion[folds, kernels, chosen],
-        ls="",
-        marker="o",
-        ms=5,
-        mfc="white",
-        mec="black",
-        zorder=4,
-        label=f"chosen: reg = {np.median(lambdas):.3g} (median{ends})",
-    )
+    label = f"chosen: reg = {np.median(lambdas):.3g} (median{ends})"
+    look = {"ls": "", "marker": "o", "ms": 5, "mfc": "white", "mec": "black"}
+    best = folds, kernels, chosen
+    ax.plot(grid[best], criterion[best], zorder=4, label=label, **look)
     ax.set(
         xscale="log",
         xlabel="reg = λ / (trace(K_c) / n)",
@@ -229,23 +222,11 @@ def plot_predictions(
     observed, predictions = result.y[tested], predictions[tested]
     is_constant = min(np.ptp(observed), np.ptp(predictions)) == 0
     correlation = 0.0 if is_constant else np.corrcoef(observed, predictions)[0, 1]
-    ax.axline(
-        [observed.mean()] * 2,
-        slope=1,
-        zorder=1,
-        label="predicted = observed",
-        **style.DASHED,
-    )
-    ax.plot(
-        observed,
-        predictions,
-        "o",
-        color=style.SCORE_COLOR,
-        ms=4,
-        alpha=0.6,
-        mew=0,
-        label=f"trials, correlation {rounded(correlation, 2)}",
-    )
+    equal = {"zorder": 1, "label": "predicted = observed", **style.DASHED}
+    ax.axline([observed.mean()] * 2, slope=1, **equal)
+    look = {"color": style.SCORE_COLOR, "ms": 4, "alpha": 0.6, "mew": 0}
+    label = f"trials, correlation {rounded(correlation, 2)}"
+    ax.plot(observed, predictions, "o", label=label, **look)
     ax.set(xlabel="Observed", ylabel="Predicted")
     ax.set_aspect("equal", adjustable="datalim")
     return style.finish(ax, result, show, legend=legend)

@@ -18,9 +18,13 @@ from ..utils.checks import counted, plural
 from ..utils.rounding import p_words, rounded, rounded_down
 from . import style
 from .brains import plot_volume
-from .maps import plot_generalization, plot_sensors, plot_time_frequency
+from .maps import (
+    plot_generalization,
+    plot_sensors,
+    plot_sources,
+    plot_time_frequency,
+)
 from .null import draw_null
-from .sources import plot_sources
 from .time import (
     DOTTED,
     OTHER_COLOR,
