@@ -33,13 +33,13 @@ from ..data.sources import SourceReader, find_source_neighbours, rescale
 from ..data.trials import Confounds, Trials, make_trials
 from ..kfda.kernels import for_channels
 from ..kfda.rowmaps import Adjacency
-from ..results.decoding import TimeRegressionResult
 from ..results.epochs import (
     GeneralizationResult,
     SensorTimeResult,
     SourceResult,
     SourceTimeResult,
     TimeFrequencyResult,
+    TimeRegressionResult,
     TimeResult,
     exempt_cells,
 )

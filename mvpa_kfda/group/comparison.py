@@ -14,8 +14,8 @@ from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_val
 from ..inference.listed import ComparisonName
 from ..inference.null import ALTERNATIVES, Alternative, as_precise_as
 from ..results.base import Result, SubjectResult
-from ..results.comparison import ComparisonResult
 from ..results.fields import keeps_warnings
+from ..results.group import ComparisonResult
 from ..results.load import load_result
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted, quoted, warn
