@@ -33,7 +33,7 @@ from .metrics.auc import Roc as Roc
 from .reports.claims import claims as claims
 from .reports.methods import methods_text as methods_text
 from .reports.page import report as report
-from .results.discoveries import TrueDiscoveries as TrueDiscoveries
+from .results.clusters import TrueDiscoveries as TrueDiscoveries
 from .results.epochs import DecodingResult as DecodingResult
 from .results.epochs import GeneralizationResult as GeneralizationResult
 from .results.epochs import RegressionResult as RegressionResult

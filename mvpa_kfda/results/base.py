@@ -47,13 +47,14 @@ from ..utils.rounding import rounded
 from ..viz.notebook import make_html
 from ..viz.null import largest_scores, plot_map_null
 from ..viz.style import make_figure
-from .clusters import cluster_table, refuse_single
-from .discoveries import (
+from .clusters import (
     TrueDiscoveries,
     calibrate_map,
+    cluster_table,
     labels_above,
     levels_of,
     of_sides,
+    refuse_single,
 )
 from .fields import CONVERTED, figure_method, plain, plain_values, record
 from .finding import Finding
@@ -218,12 +219,9 @@ class Result:
         """Whether the other result has the same type and the same fields."""
         if type(self) is not type(other):
             return NotImplemented
-        return same_content(*(each._compared() for each in (self, other)))
-
-    def _compared(self):
-        """Map the names of the fields that make results equal to their values."""
-        how = ("options", "inputs")
-        return {k: v for k, v in self._content().items() if k not in how}
+        # Results are equal however they were made.
+        free = {"options": None, "inputs": None}
+        return same_content(*(each._content() | free for each in (self, other)))
 
 
 @record

@@ -36,8 +36,7 @@ from ..viz.group import plot_group, plot_null_max
 from ..viz.interactive import view_map
 from ..viz.style import DEFAULT_NAMES, DEFAULT_RESULTS
 from .base import ScoreMap
-from .clusters import cluster_table, refuse_single
-from .discoveries import levels_of, of_sides
+from .clusters import cluster_table, levels_of, of_sides, refuse_single
 from .dissimilarity import MatricesMixin
 from .fields import figure_method, plain, record, result_kind
 from .finding import Finding
