@@ -45,12 +45,12 @@ from .results.epochs import TimeRegressionResult as TimeRegressionResult
 from .results.epochs import TimeResult as TimeResult
 from .results.group import ComparisonResult as ComparisonResult
 from .results.group import GroupResult as GroupResult
+from .results.group import MeanInterval as MeanInterval
+from .results.group import Prevalence as Prevalence
+from .results.group import PrevalenceDifference as PrevalenceDifference
 from .results.images import VolumeResult as VolumeResult
 from .results.latency import Latency as Latency
 from .results.load import load_result as load_result
-from .results.population import MeanInterval as MeanInterval
-from .results.population import Prevalence as Prevalence
-from .results.population import PrevalenceDifference as PrevalenceDifference
 from .utils.system import sys_info as sys_info
 from .verification.checking import verify as verify
 from .verification.verdict import Verification as Verification
