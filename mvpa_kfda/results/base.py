@@ -31,13 +31,7 @@ from ..inference.corrections import (
     smallest_p_value,
 )
 from ..inference.discoveries import Calibration, n_true
-from ..inference.null import (
-    ALTERNATIVES,
-    Alternative,
-    NullSummary,
-    centre_of,
-    check_level,
-)
+from ..inference.null import ALTERNATIVES, Alternative, NullSummary, centre_of
 from ..metrics.names import is_of_one_class, mean_of_permuted
 from ..utils.axes import AXES
 from ..utils.checks import capital, check_option, check_share, counted
@@ -1087,25 +1081,13 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         metric = self.check_metric(metric)
         tests = self.permuted(metric, "p-values")
         check_option("alternative", alternative, ALTERNATIVES)
-        how = {"threshold": check_level(threshold), "alternative": alternative}
-        key = metric, check_correction(correction), *how.values()
-        p, counted = self._p_values.get(key), self._counted
-        if p is None:
-            p, where = np.full(self.shape, np.nan), ... if counted is None else counted
-            if counted is None or counted.any():
-                how["adjacency"] = self.places.adjacency(counted)
-                p[where] = correct(nulls_of(tests, counted, **how), correction)
-            if counted is not None:  # TFCE of all permuted images takes minutes
-                self._p_values[key] = p
-        return plain(p.copy())
+        how = {"threshold": threshold, "alternative": alternative}
+        return plain(self._p_of_tests(tests, metric, correction, **how))
 
-    #: The positions (V,) that were decoded, in results that may have others; else None.
-    _counted: ClassVar[Any] = None
-
-    @cached_property
-    def _p_values(self):
-        """The p-values of images that were asked for before."""
-        return {}
+    def _p_of_tests(self, tests, metric, correction, **options):
+        """The p-values (positions...) of tests of a metric, under a correction."""
+        nulls = nulls_of(tests, adjacency=self.places.adjacency(), **options)
+        return correct(nulls, correction)
 
     def permuted(self, metric: str, what: str) -> list[Any]:
         """Return what was kept of the tests of a metric, or raise an error.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +12,13 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from ..inference.clusters import components
-from ..inference.corrections import CorrectionName, check_correction
+from ..inference.corrections import (
+    CorrectionName,
+    check_correction,
+    correct,
+    nulls_of,
+)
+from ..inference.null import check_level
 from ..utils.checks import check_positive
 from ..viz.brains import plot_patterns, plot_volume
 from ..viz.confusion import plot_confusion
@@ -124,10 +131,23 @@ class VolumeResult(
         """Whether a position could be decoded, a boolean array (V,)."""
         return self.n_features > 0
 
-    @property
-    def _counted(self):
-        """The positions (V,) that were decoded."""
-        return self.decoded
+    def _p_of_tests(self, tests, metric, correction, threshold, alternative):
+        """The p-values (V,) of tests of a metric, NaN where nothing was decoded."""
+        correction, threshold = check_correction(correction), check_level(threshold)
+        key = metric, correction, threshold, alternative
+        if key not in self._p_values:  # TFCE of all permuted maps takes minutes
+            p, counted = np.full(self.shape, np.nan), self.decoded
+            if counted.any():
+                how = {"threshold": threshold, "alternative": alternative}
+                how["adjacency"] = self.places.adjacency(counted)
+                p[counted] = correct(nulls_of(tests, counted, **how), correction)
+            self._p_values[key] = p
+        return self._p_values[key].copy()
+
+    @cached_property
+    def _p_values(self):
+        """The p-values that were asked for before."""
+        return {}
 
     def _columns(self):
         """The columns of a table that say where every position is."""
