@@ -1,7 +1,7 @@
 """What `mvpa_kfda` exports, for it itself and for editors and type checkers."""
 
-from .data.betas import Betas as Betas
 from .data.betas import single_trial_betas as single_trial_betas
+from .data.images import Betas as Betas
 from .data.simulate import simulate_epochs as simulate_epochs
 from .decoding.arrays import cross_validate as cross_validate
 from .decoding.arrays import regress as regress
@@ -19,16 +19,16 @@ from .group.latency import bootstrap_latency as bootstrap_latency
 from .group.second_level import group_inference as group_inference
 from .kfda.estimator import KernelFDA as KernelFDA
 from .kfda.kernels import RBF as RBF
+from .kfda.kernels import EmpiricalMap as EmpiricalMap
+from .kfda.kernels import GraphSmooth as GraphSmooth
 from .kfda.kernels import Linear as Linear
+from .kfda.kernels import Nystrom as Nystrom
+from .kfda.kernels import Penalty as Penalty
 from .kfda.kernels import Polynomial as Polynomial
 from .kfda.penalties import DegreesOfFreedom as DegreesOfFreedom
 from .kfda.penalties import Ridge as Ridge
 from .kfda.penalties import Shrinkage as Shrinkage
 from .kfda.penalties import Tuned as Tuned
-from .kfda.rowmaps import EmpiricalMap as EmpiricalMap
-from .kfda.rowmaps import GraphSmooth as GraphSmooth
-from .kfda.rowmaps import Nystrom as Nystrom
-from .kfda.rowmaps import Penalty as Penalty
 from .metrics.auc import Roc as Roc
 from .reports.claims import claims as claims
 from .reports.methods import methods_text as methods_text

@@ -22,14 +22,19 @@ def parts_of(value, path=(), without=()):
             yield path
 
 
-def changed(value, path):
-    """Return a copy in which the last number or text at a path is another one."""
+def changed(value, path, rng=None):
+    """Return a copy in which a number or text at a path is another one.
+
+    The last of an array, or one that is drawn.
+    """
     if path:
         name, *rest = path
         if is_dataclass(value):
-            return replace(value, **{name: changed(getattr(value, name), rest)})
+            return replace(value, **{name: changed(getattr(value, name), rest, rng)})
         keys = value.keys() if isinstance(value, dict) else range(len(value))
-        items = {k: changed(value[k], rest) if k == name else value[k] for k in keys}
+        items = {
+            k: changed(value[k], rest, rng) if k == name else value[k] for k in keys
+        }
         return items if isinstance(value, dict) else type(value)(items.values())
     if isinstance(value, list | tuple):
         return type(value)([*value[:-1], "another"])
@@ -41,13 +46,14 @@ def changed(value, path):
         value = 0.5 if np.isnan(value) else value
         return value + 1 if isinstance(value, int) else value * 1.01 + 0.001
     values = np.array(value)
+    at = -1 if rng is None else rng.integers(values.size)
     if values.dtype.kind == "U":
         values = values.astype(object)
-        values.flat[-1] = "another"
+        values.flat[at] = "another"
         return values.astype(str)
     if values.dtype.kind in "biu":
-        values.flat[-1] ^= 1
+        values.flat[at] ^= 1
     else:
-        last = values.flat[-1]
-        values.flat[-1] = 0.4321 if np.isnan(last) else last + 0.02
+        here = values.flat[at]
+        values.flat[at] = 0.4321 if np.isnan(here) else here + 0.02
     return values

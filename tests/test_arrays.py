@@ -18,7 +18,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import build
 from mvpa_kfda import RBF, Linear, Nystrom, Ridge, Tuned, cross_validate
-from mvpa_kfda.metrics.classes import METRICS
+from mvpa_kfda.metrics.scores import METRICS
 
 NAMES = np.array(["cat", "dog", "house"])
 

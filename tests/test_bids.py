@@ -34,11 +34,10 @@ from mvpa_kfda import (
     single_trial_betas,
 )
 from mvpa_kfda.bids import app, events
+from mvpa_kfda.bids.app import _with_single_sessions
 from mvpa_kfda.bids.config import read_config
-from mvpa_kfda.bids.events import MARK, NO_LABEL, count_fates, wanted
-from mvpa_kfda.bids.find import _recordings
-from mvpa_kfda.bids.group_inputs import _with_single_sessions
-from mvpa_kfda.bids.sources import Run
+from mvpa_kfda.bids.events import Fate, count_fates, wanted
+from mvpa_kfda.bids.find import Run, _recordings
 from mvpa_kfda.bids.store import Output
 from mvpa_kfda.bids.write import COLUMNS, describe_dataset
 from mvpa_kfda.cli import main
@@ -1050,4 +1049,4 @@ def test_marks_of_bad_stretches_are_no_events(tmp_path):
     kept = wanted(found)
     assert kept["trial_type"].tolist() == ["cat", "dog"]
     assert kept["onset"].tolist() == [1, 3]
-    assert count_fates(found) == {"1": {"decoded": 2, MARK: 3, NO_LABEL: 1}}
+    assert count_fates(found) == {"1": {"decoded": 2, Fate.MARK: 3, Fate.NO_LABEL: 1}}

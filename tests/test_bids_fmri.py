@@ -20,8 +20,7 @@ import build
 from bids_data import SPACE
 from mvpa_kfda import decode_regions, load_result, single_trial_betas
 from mvpa_kfda.bids import app, find
-from mvpa_kfda.bids.bold import join_events
-from mvpa_kfda.bids.masks import load_runs, mask_of_runs
+from mvpa_kfda.bids.bold import join_events, load_runs, mask_of_runs
 from mvpa_kfda.cli import main
 
 STIMULI = "trial_type != 'button'"

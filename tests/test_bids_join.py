@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import bids_data
 import build
 from mvpa_kfda import load_result
-from mvpa_kfda.bids.join import join_epochs
+from mvpa_kfda.bids.epochs import join_epochs
 from mvpa_kfda.cli import main
 
 FILES = ["sub-01_run-1_epo.fif", "sub-01_run-2_epo.fif", "sub-01_run-3_epo.fif"]

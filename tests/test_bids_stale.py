@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 
@@ -226,7 +227,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
         damage(path)
         return analysis.function(epochs, y, **options)
 
-    monkeypatch.setitem(app.ANALYSES, "time", app.replace(analysis, function=decode))
+    monkeypatch.setitem(app.ANALYSES, "time", replace(analysis, function=decode))
     assert run(study, "--participant-label", "01") == 2
     assert "changed while it was read" in capsys.readouterr().err
     assert not list(study[1].rglob("*.h5"))

@@ -8,8 +8,8 @@ import pytest
 
 import bids_data
 from mvpa_kfda import load_result
-from mvpa_kfda.bids import app, pages
-from mvpa_kfda.bids.pages import is_of
+from mvpa_kfda.bids import app, write
+from mvpa_kfda.bids.write import is_of
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.reports.verified import verification_html
 
@@ -139,7 +139,7 @@ def test_edited_records_are_refused_by_file_and_field(tmp_path, monkeypatch, cap
             said = capsys.readouterr().err
             assert sidecar.name in said, said
             assert f"'{name}'" in said, said
-            pages._facts_of(path), pages._corrections_of(path)
+            write._facts_of(path), write._corrections_of(path)
     # Nor do they choose where anything is read or written.
     elsewhere = {"bids_dir": "/nowhere", "n_jobs": 400, "output_dir": "/nowhere"}
     edited = record | {"Options": record["Options"] | elsewhere}

@@ -19,8 +19,8 @@ from mvpa_kfda import (
     searchlight,
 )
 from mvpa_kfda.group.comparison import (
-    Differences,
     compare,
+    subtract,
 )
 from mvpa_kfda.reports.summary import word_question
 
@@ -116,12 +116,12 @@ def test_ties_of_counts_stay_ties_in_single_precision():
     hits = rng.integers(400, 600, size=(2, 200, 7))
     nulls = (hits / n).astype(np.float32)
     scores = hits[:, 0] / n + 0.1
-    null = Differences(scores, nulls, np.ones(7, bool), n)
+    null = subtract(scores, nulls, np.ones(7, bool), n)
     assert null.dtype == np.float64
     assert_array_equal(null[3:9], (hits[0] - hits[1])[3:9] / n)
     assert_array_equal(null.observed, (hits[0] - hits[1])[0] / n)
     # Other scores keep the precision of their null, and with it a wider tie.
-    assert Differences(scores, nulls, np.ones(7, bool), None).dtype == np.float32
+    assert subtract(scores, nulls, np.ones(7, bool), None).dtype == np.float32
 
 
 def test_generalization_passes_both_tests(data):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pandas.testing import assert_series_equal
 
 from mvpa_kfda.bids.events import label_events
-from mvpa_kfda.data.tables import ExpressionError, evaluate_expression
+from mvpa_kfda.data.tables import evaluate_expression
 from mvpa_kfda.data.trials import read_train_on
 
 TABLE = pd.DataFrame(
@@ -164,7 +164,7 @@ def test_nothing_else_is_run(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table, started = TABLE.copy(), time.process_time()
     match = WRONG.get(text, "is not allowed. Allowed are columns .*notna")
-    with pytest.raises(ExpressionError, match=match):
+    with pytest.raises(ValueError, match=match):
         evaluate_expression(table, text)
     assert list(tmp_path.iterdir()) == []
     pd.testing.assert_frame_equal(table, TABLE)
@@ -173,7 +173,7 @@ def test_nothing_else_is_run(text, tmp_path, monkeypatch):
 
 def test_columns_of_the_same_name_are_not_chosen_from():
     table = pd.concat([TABLE, TABLE[["n"]]], axis=1)
-    with pytest.raises(ExpressionError, match="There are several columns 'n'"):
+    with pytest.raises(ValueError, match="There are several columns 'n'"):
         evaluate_expression(table, "n > 1")
 
 

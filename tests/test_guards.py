@@ -17,7 +17,7 @@ from mvpa_kfda.decoding.run import Draw
 from mvpa_kfda.group.comparison import _other_permutations
 from mvpa_kfda.group.second_level import parametric_p
 from mvpa_kfda.kfda.folds import make_folds
-from mvpa_kfda.metrics.regression import REGRESSION_METRICS
+from mvpa_kfda.metrics.scores import REGRESSION_METRICS
 
 # --------------------------------------------------- the permutations of two results
 

@@ -27,17 +27,23 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from mvpa_kfda import decode_arrays, decode_regions
+from mvpa_kfda import decode_arrays, decode_regions, searchlight
 from mvpa_kfda.data.atlas import read_regions
 from mvpa_kfda.data.bold import open_runs
 from mvpa_kfda.data.images import process_positions, read_images, read_labels
 from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace, VolumeSpace
-from mvpa_kfda.data.volumes import flat_within_runs, standardize, usable_columns
+from mvpa_kfda.data.volumes import find_runs, flat_within_runs, usable_columns
+from mvpa_kfda.data.volumes import standardize as z_score
 
 AFFINE = np.array(
     [[-3.0, 0, 0, 60], [0, 3.5, 0.2, -70], [0, -0.2, 3, -40], [0] * 3 + [1]]
 )
 SHAPE = (5, 6, 4)
+
+
+def standardize(X, groups, codes):
+    """Z-score data within the runs that groups and labels make."""
+    return z_score(X, find_runs(groups, codes))
 
 
 def volume(data, affine=AFFINE):
@@ -739,12 +745,6 @@ def test_standardize_in_blocks_and_in_place(rng, monkeypatch):
     assert_array_equal(X, expected)
 
 
-@pytest.mark.parametrize("how", [None, False])
-def test_standardize_nothing(rng, how):
-    X = rng.standard_normal((9, 5))
-    assert_array_equal(standardize(X.copy(), np.repeat(1, 9), CODES, how), X)
-
-
 def test_standardize_what_cannot_be(rng):
     X = rng.standard_normal((9, 6))
     X[:, 0] = 100.1
@@ -786,7 +786,7 @@ def test_groups_of_one_class(rng):
 def test_unknown_standardize(how):
     match = re.escape(f"'standardize': {how!r}. Allowed: 'zscore_sample', False, None")
     with pytest.raises(ValueError, match=match):
-        standardize(np.eye(9), RUNS, CODES, how)
+        searchlight(np.eye(9), CODES, adjacency=np.eye(9), standardize=how)
 
 
 # Labels
@@ -808,18 +808,18 @@ def table():
 def test_labels_of_all_kinds(table):
     words = ["face", "house", "face", "house"]
     for y in (words, np.array(words), table["label"], (table, "label"), tuple(words)):
-        y, groups = read_labels(y, table["run"]).given
+        y, groups = read_labels(y, table["run"])[1]
         assert isinstance(y, np.ndarray)
         assert y.dtype.kind == "U"
         assert y.tolist() == words
         assert groups.tolist() == [1, 1, 2, 2]
         assert groups.dtype.kind == "i"
-    y, groups = read_labels((table, "run"), "subject").given
+    y, groups = read_labels((table, "run"), "subject")[1]
     assert y.tolist() == [1, 1, 2, 2]
     assert groups.tolist() == ["b", "a", "b", "a"]
-    assert read_labels(table["subject"]).given[0].tolist() == ["b", "a", "b", "a"]
-    assert read_labels(words).given[1] is None
-    assert read_labels(words, (table, "run")).given[1].tolist() == [1, 1, 2, 2]
+    assert read_labels(table["subject"])[1][0].tolist() == ["b", "a", "b", "a"]
+    assert read_labels(words)[1][1] is None
+    assert read_labels(words, (table, "run"))[1][1].tolist() == [1, 1, 2, 2]
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".csv", ".tsv.gz", ".csv.gz"])
@@ -828,7 +828,7 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
     path = tmp_path / f"labels of all{ending}"
     table.to_csv(path, sep="\t" if "tsv" in ending else ",", index=False)
     for given in (path, str(path), f"~/{path.name}"):
-        y, groups = read_labels((given, "label"), "run").given
+        y, groups = read_labels((given, "label"), "run")[1]
         assert y.tolist() == ["face", "house", "face", "house"]
         assert groups.tolist() == [1, 1, 2, 2]
 
@@ -843,14 +843,14 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
 )
 def test_blanks_and_marks_in_files_of_labels_mean_nothing(name, text, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8")
-    y, groups = read_labels((tmp_path / name, "label"), "run").given
+    y, groups = read_labels((tmp_path / name, "label"), "run")[1]
     assert (y.tolist(), groups.tolist()) == (["face", "house"], [1, 2])
 
 
 def test_files_of_labels_in_latin_1_are_read_and_said(tmp_path):
     (tmp_path / "l.csv").write_bytes("label\nGeb\xe4ude\nGesicht\n".encode("latin-1"))
     with pytest.warns(RuntimeWarning, match=r"l\.csv is not in UTF-8 .* as Latin-1"):
-        y, _ = read_labels((tmp_path / "l.csv", "label")).given
+        y, _ = read_labels((tmp_path / "l.csv", "label"))[1]
     assert y.tolist() == ["Geb\xe4ude", "Gesicht"]
 
 

@@ -355,7 +355,7 @@ def test_groups_that_are_refused():
         ({"window": (0.1, 0.11)}, "0.05 s, here 5 samples, is longer .* 0.110 s with"),
         ({"n_bootstraps": 10}, "'n_bootstraps': 10. Allowed: .* at least 100"),
         ({"confidence": 95}, "'confidence': 95. Allowed: a number above 0 and below"),
-        ({"paired": True}, "paired=True needs a second list of results; pass other="),
+        ({"paired": True}, "paired=True compares with another list; pass other="),
         ({"metric": "roc_auc"}, "roc_auc"),
     ],
 )

@@ -35,13 +35,13 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.decoding.positions import SubsetPositions
 from mvpa_kfda.kfda.direct import apply, prepare
+from mvpa_kfda.kfda.estimator import resolve_method
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram
-from mvpa_kfda.kfda.rowmaps import (
+from mvpa_kfda.kfda.kernels import (
     EmpiricalMap,
     GraphSmooth,
     Nystrom,
-    resolve_method,
 )
 
 GROUPS = np.arange(N) // 12

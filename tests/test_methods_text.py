@@ -60,17 +60,16 @@ from mvpa_kfda.inference.listed import (
     Permute,
 )
 from mvpa_kfda.inference.permutation import SCHEMES
-from mvpa_kfda.kfda import kernels, penalties, preprocess, rowmaps
+from mvpa_kfda.kfda import kernels, penalties, preprocess
 from mvpa_kfda.kfda.folds import GIVEN, PARTS, SPLITTERS
-from mvpa_kfda.kfda.kernels import kernel_words
 from mvpa_kfda.kfda.penalties import penalty_words
-from mvpa_kfda.kfda.preprocess import STEPS, step_words
-from mvpa_kfda.metrics.classes import METRICS
-from mvpa_kfda.metrics.regression import REGRESSION_METRICS
+from mvpa_kfda.kfda.preprocess import STEPS
+from mvpa_kfda.metrics.scores import METRICS, REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
 from mvpa_kfda.reports.findings import PACKAGES
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.reports.summary import HEADINGS
+from mvpa_kfda.reports.templating import macro
 from mvpa_kfda.reports.vocabulary import (
     NOT_SAID,
     SETTING_WORDS,
@@ -888,21 +887,23 @@ INNER_KERNELS = "Kernel", "ScaledKernel", "KernelMap", "InnerProducts", "Average
 
 def named_entries():
     """Map everything that has a name to its words."""
-    words = {}
-    modules = (kernels, rowmaps)
-    for name in set().union(*(classes_of(m, kernels.Kernel) for m in modules)):
+    words, written = {}, partial(macro, "kernels.txt")
+    for name in classes_of(kernels, kernels.Kernel):
         # Inside only: results record the linear kernel that it stands for.
         if name not in INNER_KERNELS:
-            words[name] = kernel_words(RECORDED[name])
+            words[name] = written("kernel")(RECORDED[name])
     for rule in (*RULES, *penalties.ESTIMATED):
         words[str(rule)] = penalty_words(recorded(rule))
     for name, step in STEPS.items():
-        words[name] = step_words(recorded(step))
+        words[name] = written("step")(recorded(step))
     words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
-    for entries in (SCHEMES, ONSETS):
-        words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
-    return words | rowmaps.SAMPLING
+    words |= {f"onset {name}": each for name, each in ONSETS.items()}
+    words |= {f"{name} of schemes": each.words for name, each in SCHEMES.items()}
+    for each in kernels.SAMPLING:
+        approximated = kernels.approximated(kernels.Linear(), kernels.Nystrom(5, each))
+        words[each] = written("kernel")(recorded(approximated))
+    return words
 
 
 #: A rule of every class.
@@ -912,9 +913,9 @@ RECORDED = {
     type(each).__name__: recorded(each)
     for each in (
         *(kernels.Linear(), kernels.RBF(), kernels.Polynomial()),
-        *(kernels.Precomputed(), kernels.Callable(len), rowmaps.EmpiricalMap()),
-        rowmaps.approximated(kernels.RBF(), rowmaps.Nystrom(5)),
-        *(rowmaps.Penalty(np.eye(2)), rowmaps.GraphSmooth(1 - np.eye(2))),
+        *(kernels.Precomputed(), kernels.Callable(len), kernels.EmpiricalMap()),
+        kernels.approximated(kernels.RBF(), kernels.Nystrom(5)),
+        *(kernels.Penalty(np.eye(2)), kernels.GraphSmooth(1 - np.eye(2))),
     )
 }
 

@@ -9,14 +9,14 @@ from sklearn import metrics as skm
 import reference
 from mvpa_kfda.kfda.direct import Predictions
 from mvpa_kfda.metrics.auc import log_odds, roc_auc
-from mvpa_kfda.metrics.classes import (
+from mvpa_kfda.metrics.scores import (
     METRICS,
+    REGRESSION_METRICS,
     chance_level,
-    evaluate,
     evaluate_labellings,
+    metric_limits,
+    read_scoring,
 )
-from mvpa_kfda.metrics.names import check_scoring, metric_limits
-from mvpa_kfda.metrics.regression import REGRESSION_METRICS, evaluate_regression
 from mvpa_kfda.utils import memory
 
 #: Metrics of predicted labels; those of pairs are in `test_pairs`.
@@ -36,6 +36,12 @@ def make_predictions(n_classes, seed=0, skew=True):
     class_scores = rng.standard_normal((N_TEST, n_classes, N_LABELS)) * 0.03
     class_scores += 0.02 * (np.arange(n_classes)[:, None] == true[:, None])
     return Predictions(true, class_scores.argmax(axis=1), class_scores)
+
+
+def evaluate(scoring, scored, shapes, n_classes):
+    """Return the metrics of predictions, by name, for the labels that they carry."""
+    metrics = {name: METRICS[name] for name in scoring}
+    return evaluate_labellings(metrics, scored, [scored.true], shapes, n_classes)[0]
 
 
 def sklearn_score(name, true, predicted, n_classes):
@@ -279,17 +285,17 @@ def test_chance_is_what_a_guesser_scores(name, n_classes):
 
 
 def test_scoring_argument():
-    assert check_scoring("f1") == ["f1"]
-    assert check_scoring(("f1", "roc_auc")) == ["f1", "roc_auc"]
+    assert read_scoring("f1")[0] == ["f1"]
+    assert read_scoring(("f1", "roc_auc"))[0] == ["f1", "roc_auc"]
     with pytest.raises(ValueError, match=r"'scoring': 'auc'.*'accuracy'.*'roc_auc'"):
-        check_scoring(["f1", "auc"])
+        read_scoring(["f1", "auc"])
     with pytest.raises(ValueError, match="a metric twice"):
-        check_scoring(["f1", "f1"])
+        read_scoring(["f1", "f1"])
     with pytest.raises(ValueError, match="'confusion_matrix' is a table"):
-        check_scoring("confusion_matrix")
+        read_scoring("confusion_matrix")
     for value in ([], None, 3, skm.accuracy_score):
         with pytest.raises(TypeError, match=r"'scoring'.*accuracy"):
-            check_scoring(value)
+            read_scoring(value)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -311,7 +317,7 @@ def score_all(predictions):
     """Return the scores of all metrics, of numbers too, for predictions of two."""
     scores = evaluate(list(METRICS), predictions, SHAPES, 2)
     numbers = predictions.true - 0.5, predictions.predicted - 0.5
-    return scores | evaluate_regression(list(REGRESSION_METRICS), *numbers)
+    return scores | {k: m.score(*numbers) for k, m in REGRESSION_METRICS.items()}
 
 
 def test_scores_are_within_the_limits_of_their_metric():

@@ -11,12 +11,17 @@ from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
 from mvpa_kfda import RBF, Linear, Polynomial, cross_validate
-from mvpa_kfda.kfda import rowmaps
+from mvpa_kfda.kfda import kernels
 from mvpa_kfda.kfda.direct import apply, prepare
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import hat_from_features, make_hat
-from mvpa_kfda.kfda.kernels import KernelChoice, check_kernel
-from mvpa_kfda.kfda.rowmaps import SAMPLING, Nystrom, approximated
+from mvpa_kfda.kfda.kernels import (
+    SAMPLING,
+    KernelChoice,
+    Nystrom,
+    approximated,
+    check_kernel,
+)
 
 every_sampling = pytest.mark.parametrize("sampling", SAMPLING)
 
@@ -120,7 +125,7 @@ def test_formula(sampling):
 def test_size_of_blocks_changes_nothing(sampling, monkeypatch):
     X, _ = make_data()
     expected = Nystrom(12, sampling).approximate("rbf").features(X)
-    monkeypatch.setattr(rowmaps, "_BLOCK_VALUES", 12 * 7)  # seven rows, then three
+    monkeypatch.setattr(kernels, "_BLOCK_VALUES", 12 * 7)  # seven rows, then three
     features = Nystrom(12, sampling).approximate("rbf").features(X)
     assert_allclose(features, expected, rtol=0, atol=1e-10)
 
@@ -232,7 +237,7 @@ def test_memory_of_features():
 def test_memory_of_blocks(monkeypatch):
     X, _ = make_data(n=5000)
     kernel = Nystrom(100, "uniform").approximate(RBF(0.5)).fit(X)
-    monkeypatch.setattr(rowmaps, "_BLOCK_VALUES", 2**14)
+    monkeypatch.setattr(kernels, "_BLOCK_VALUES", 2**14)
     size = 8 * 5000 * 100
     assert size <= peak_bytes(kernel.features, X) < 1.3 * size
 
@@ -351,7 +356,7 @@ def test_trials_that_do_not_differ(sampling):
 
 def test_numbers_are_fixed_by_trials_from_anywhere(monkeypatch):
     # Trials often come class by class: the first ones may be much closer together.
-    monkeypatch.setattr(rowmaps, "_FIT_ROWS", 40)
+    monkeypatch.setattr(kernels, "_FIT_ROWS", 40)
     X = np.random.default_rng(0).standard_normal((400, 3))
     X[:40] *= 1e-3
     gamma = approximated(RBF(), Nystrom(10, "uniform")).fit(X).kernel.gamma

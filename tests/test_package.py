@@ -395,7 +395,7 @@ def test_contracts_are_about_rooms():
         f"mvpa_kfda.{name}" for name in ROOMS - drawing
     )
     # What makes results has no part in the models that they are compared with.
-    plain = ("kernels", "refit", "scoring")
+    plain = ("refit", "scoring")
     assert checks["source_modules"] == [f"mvpa_kfda.verification.{x}" for x in plain]
     makers = ("data", "decoding", "inference", "kfda", "metrics", "results")
     assert checks["forbidden_modules"] == [f"mvpa_kfda.{name}" for name in makers]

@@ -21,7 +21,7 @@ from mvpa_kfda import (
     cross_validate,
 )
 from mvpa_kfda.kfda.hat import centre_gram, hat_from_gram, make_hat, scatter_moments
-from mvpa_kfda.kfda.kernels import Linear, Precomputed
+from mvpa_kfda.kfda.kernels import Linear, Nystrom, Penalty, Precomputed
 from mvpa_kfda.kfda.penalties import (
     Auto,
     candidates,
@@ -29,7 +29,6 @@ from mvpa_kfda.kfda.penalties import (
     check_reg,
     resolve_penalty,
 )
-from mvpa_kfda.kfda.rowmaps import Nystrom, Penalty
 
 #: Trials and features: more trials, more features, and as many.
 SIZES = {"n > p": (40, 6), "n < p": (20, 50), "n = p": (20, 20), "one": (30, 1)}

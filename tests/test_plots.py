@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import build
 from mvpa_kfda import DecodingResult, TimeResult, decode_arrays, group_inference
 from mvpa_kfda.inference.corrections import CORRECTIONS
-from mvpa_kfda.metrics.classes import METRICS
-from mvpa_kfda.metrics.names import metric_in_text
+from mvpa_kfda.metrics.scores import METRICS, metric_in_text
 from mvpa_kfda.viz.null import plot_null
 from mvpa_kfda.viz.style import (
     CORRECTION_LABELS,

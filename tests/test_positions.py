@@ -21,7 +21,7 @@ from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import Folds, make_folds
 from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.rules import best_of_two
-from mvpa_kfda.metrics.classes import METRICS
+from mvpa_kfda.metrics.scores import METRICS
 
 P = 7
 LEAVE_ONE_OUT = ms.LeaveOneOut()

@@ -31,7 +31,7 @@ from mvpa_kfda import (
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import Plan
 from mvpa_kfda.kfda.folds import Folds
-from mvpa_kfda.metrics.regression import REGRESSION_METRICS, evaluate_regression
+from mvpa_kfda.metrics.scores import REGRESSION_METRICS
 from mvpa_kfda.utils.plain import recorded
 from mvpa_kfda.viz.style import metric_label
 
@@ -308,7 +308,7 @@ def test_metrics_agree_with_scikit_learn_and_scipy():
     rng = np.random.default_rng(0)
     true = rng.standard_normal((25, 4))
     predicted = 0.5 * true + rng.standard_normal((25, 4))
-    scores = evaluate_regression(SCORING, true, predicted)
+    scores = {name: REGRESSION_METRICS[name].score(true, predicted) for name in SCORING}
     for column in range(4):
         expected = reference_scores(true[:, column], predicted[:, column])
         for name in SCORING:
@@ -319,15 +319,15 @@ def test_constant_predictions_do_not_correlate():
     true = np.linspace(-1, 1, 30)[:, None]
     rounding = np.finfo(float).eps * np.arange(30)[:, None]
     for predicted in (0 * true, 0 * true + 0.1, 0.1 + rounding, rounding):
-        assert evaluate_regression(["pearsonr"], true, predicted)["pearsonr"] == 0
-    small = evaluate_regression(["pearsonr"], true, 1e-6 * true)["pearsonr"]
+        assert REGRESSION_METRICS["pearsonr"].score(true, predicted) == 0
+    small = REGRESSION_METRICS["pearsonr"].score(true, 1e-6 * true)
     assert_allclose(small, 1.0, rtol=1e-12, atol=0)
 
 
 def test_equal_true_values_have_finite_scores():
     true, predicted = np.ones((5, 2)), np.ones((5, 2))
     predicted[0, 1] = 2.0
-    scores = evaluate_regression(SCORING, true, predicted)
+    scores = {name: REGRESSION_METRICS[name].score(true, predicted) for name in SCORING}
     assert_array_equal(scores["r2"], [1, 0])  # as scikit-learn has it
     assert_array_equal(scores["pearsonr"], [0, 0])
     assert_allclose(scores["neg_mean_squared_error"], [0, -0.2], rtol=1e-15, atol=0)

@@ -36,8 +36,8 @@ from mvpa_kfda import (
     load_result,
 )
 from mvpa_kfda.decoding import run as loop
-from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.pairs import TABLES
+from mvpa_kfda.metrics.scores import METRICS
 from test_contract import area, assert_equal_results, pick, scale_of
 
 R, PERMUTATIONS, SEED = 3, 2, 4

@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 import build
 from mvpa_kfda import KernelFDA, Ridge, cross_validate
-from mvpa_kfda.kfda.rowmaps import GraphSmooth, Penalty
+from mvpa_kfda.kfda.kernels import GraphSmooth, Penalty
 
 
 def definite(p, seed=1):
@@ -40,7 +40,7 @@ def lattice(side):
 def factored(request, monkeypatch):
     """Factor small sparse matrices as large ones are, or not."""
     if request.param == "sparse":
-        monkeypatch.setattr("mvpa_kfda.kfda.rowmaps._LARGE", 2)
+        monkeypatch.setattr("mvpa_kfda.kfda.kernels._LARGE", 2)
     return request.param
 
 

@@ -29,9 +29,8 @@ from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
 from mvpa_kfda.kfda.direct import apply
 from mvpa_kfda.kfda.folds import Folds, InnerFolds, make_folds
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
-from mvpa_kfda.kfda.kernels import KernelChoice, Linear, Precomputed
+from mvpa_kfda.kfda.kernels import KernelChoice, Linear, Nystrom, Precomputed
 from mvpa_kfda.kfda.preprocess import FoldPreprocessing
-from mvpa_kfda.kfda.rowmaps import Nystrom
 from mvpa_kfda.kfda.rules import RuleTerms, contrasts, usable
 from mvpa_kfda.utils.plain import recorded
 

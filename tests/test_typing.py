@@ -15,9 +15,12 @@ from mvpa_kfda.decoding import epochs
 from mvpa_kfda.group.second_level import METHODS, MethodName
 from mvpa_kfda.inference import corrections, permutation
 from mvpa_kfda.kfda import kernels, penalties
-from mvpa_kfda.metrics.classes import METRICS
-from mvpa_kfda.metrics.names import MetricName, RegressionMetricName
-from mvpa_kfda.metrics.regression import REGRESSION_METRICS
+from mvpa_kfda.metrics.scores import (
+    METRICS,
+    REGRESSION_METRICS,
+    MetricName,
+    RegressionMetricName,
+)
 from test_package import PACKAGE, PUBLIC, read_metadata
 
 NAMES = {

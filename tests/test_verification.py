@@ -1,7 +1,7 @@
 """Results are checked by refitting: what holds passes, and what was forged is found."""
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -39,7 +39,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.decoding.positions import SubsetPositions
-from mvpa_kfda.utils.fingerprints import Fingerprint
+from mvpa_kfda.utils.fingerprints import fingerprint
 from mvpa_kfda.verification import recompute
 from mvpa_kfda.verification.refit import Recipe, Sample, refit
 from mvpa_kfda.verification.verdict import largest_share
@@ -460,17 +460,43 @@ def to_be_forged(name):
 def test_every_number_and_text_is_checked(name):
     result, check = to_be_forged(name)
     assert check(result).ok
-    paths = list(parts_of(result, without=("inputs", "options", "versions")))
-    n_found = 0
+    # Of a file of measurement information the sensors count.
+    left_out = "inputs", "options", "versions", "info_fif"
+    paths = list(parts_of(result, without=left_out))
+    drawn = {path[0] for path in paths} | {*left_out}
+    for each in fields(result):
+        assert each.name in drawn or not list(parts_of(getattr(result, each.name)))
+    n_found, rng = 0, np.random.default_rng(0)
     for field, *rest in paths:
         try:
-            forged = changed(getattr(result, field), rest)
+            forged = changed(getattr(result, field), rest, rng)
             forged = replace(result, **{field: forged})
         except (ValueError, OverflowError):  # which no file can hold
             continue
         assert not check(forged).ok, (field, *rest)
         n_found += 1
     assert n_found > 40
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("name", FORGED)
+def test_fields_that_are_left_out_or_made_up_are_found(name):
+    result, check = to_be_forged(name)
+    for each in fields(result):
+        if each.name in ("inputs", "options", "versions"):
+            continue
+        value = getattr(result, each.name)
+        emptied = type(value)() if isinstance(value, dict | tuple) else None
+        if value is None:
+            emptied = np.arange(3)
+        try:
+            forged = replace(result, **{each.name: emptied})
+            same = forged == result
+        except (ValueError, TypeError, AttributeError, IndexError):  # no such file
+            continue
+        if same:
+            continue
+        assert not check(forged).ok, each.name
 
 
 def without_a_time(result):
@@ -570,6 +596,18 @@ def test_what_cannot_be_verified_is_never_fine(honest):
         assert "cannot be verified because" in str(found)
 
 
+def test_words_of_another_version_do_not_accuse(honest):
+    older = honest.versions | {"mvpa_kfda": "0.0.9"}
+    words = {"warnings": ("An earlier version said so.",)}
+    found = verify(replace(honest, **words), X, Y, groups=RUNS)
+    assert "warnings.length is 1, and 0 when computed again" in found.verdict
+    found = verify(replace(honest, **words, versions=older), X, Y, groups=RUNS)
+    assert found.ok, found
+    assert "Warnings, in the words of mvpa_kfda 0.0.9, were not" in repr(found)
+    forged = replace(one_edited_score(honest), **words, versions=older)
+    assert not verify(forged, X, Y, groups=RUNS).ok
+
+
 @cache
 def summarised(null):
     """Return a result that keeps a summary of its null, and how to verify it."""
@@ -642,6 +680,7 @@ def test_of_large_maps_as_many_positions_as_there_is_time_for(in_no_time):
             assert "where it was looked at: 2 of 6 positions recomputed" in str(found)
         else:
             assert "largest scores of the permutations" in str(found)
+            assert "looked at holds: 2 of 6 positions recomputed, " in str(found)
             assert verify(result, **given, budget=None).ok
 
 
@@ -670,9 +709,9 @@ def test_frauds_at_the_peak_of_large_maps_are_found(null, in_no_time):
             edited[peak if name == "exceedances" else 2] -= 1
             summary[name] = edited
             forged.append({"null_summaries": {"accuracy": summary}})
-    for fields in forged:
-        found = verify(replace(result, **fields), **given, **in_no_time)
-        assert found.differences, fields
+    for each in forged:
+        found = verify(replace(result, **each), **given, **in_no_time)
+        assert found.differences, each
 
 
 def test_time_generalization_tests_other_averages_where_labels_stay():
@@ -865,7 +904,7 @@ def test_fingerprints_take_little_room_and_are_as_documented(tmp_path, honest):
     rows = [sha256(np.ascontiguousarray(trial)).digest() for trial in X]
     expected = sha256(b"".join(rows)).hexdigest()
     assert honest.inputs["data"][:3] == ["float64", "40 x 6 x 3", expected]
-    assert Fingerprint.of(np.asfortranarray(X)) == Fingerprint.of(X)
+    assert fingerprint(np.asfortranarray(X)) == fingerprint(X)
     sizes = []
     for result in (honest, replace(honest, inputs={})):
         result.save(tmp_path / "sized.h5", overwrite=True)

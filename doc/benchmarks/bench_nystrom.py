@@ -33,7 +33,7 @@ from ratios import CHECK_HELP, Case, check, end, told
 from threadpoolctl import threadpool_info
 
 from mvpa_kfda import Nystrom, cross_validate
-from mvpa_kfda.kfda.rowmaps import SAMPLING
+from mvpa_kfda.kfda.kernels import SAMPLING
 
 RESULTS = Path(__file__).with_name("results_nystrom.rst")
 N_TRIALS, N_FEATURES = 50_000, 300

@@ -172,12 +172,13 @@ def posteriors(n, n_subjects=20, confidence=0.95):
             scores, nulls = group(rng, carriers, n_trials=n_trials)
             test = scores, nulls, np.zeros(n, dtype=bool)
             subjects = SimpleNamespace(scores=scores, tests=[test])
-            alone = test_each_subject(subjects, ALPHA)
-            significant = alone.p <= ALPHA + 1e-9
-            posterior = Share.of(significant, alone.sizes)
-            nominal = Share.of(significant, np.full_like(alone.sizes, ALPHA))
+            maps, _ = test_each_subject(subjects, ALPHA)
+            p, sizes_here = maps["subject_p"], maps["subject_sizes"]
+            significant = p <= ALPHA + 1e-9
+            posterior = Share.of(significant, sizes_here)
+            nominal = Share.of(significant, np.full_like(sizes_here, ALPHA))
             low, high = densest(posterior, confidence)
-            sizes.append(alone.sizes)
+            sizes.append(sizes_here)
             found[words][given] = (
                 (low <= shares + 1e-9) & (shares - 1e-9 <= high),
                 quantile(posterior, 1 - confidence) - shares,

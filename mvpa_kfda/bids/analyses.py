@@ -1,30 +1,82 @@
-"""What is done with the trials of a subject: one entry for each analysis.
+"""What is done with a subject: trials are read, decoded, and what they are is recorded.
 
-Options of an analysis are the arguments of the public function that makes it.
+There is one entry for each kind of recordings, and one for each analysis, whose options
+are the arguments of the public function that makes it.
 """
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 
 import numpy as np
 
+from ..data.bold import tuning_of
 from ..decoding.epochs import decode_epochs, generalize_epochs
 from ..decoding.images import decode_regions, searchlight
 from ..inference.corrections import CORRECTIONS
-from .epochs import picks_of
+from .bold import OF_ESTIMATES, OF_MODELS, read_bold, read_series, unused_by
+from .epochs import (
+    BASELINE,
+    picks_of,
+    read_epochs,
+    read_raw,
+    window_of,
+)
 from .events import LABEL
-from .find import HEAD
+from .find import HEAD, entities_of
 
+#: Kinds of recordings -> what reads their trials.
+READERS = {
+    "epochs": read_epochs,
+    "raw": read_raw,
+    "bold": read_bold,
+    "images": read_series,
+}
+#: Options of the kinds of recordings that results record as they were given.
+_OPTIONS = {
+    "raw": ("high_pass", "low_pass", "reject", "resample"),
+    "epochs": ("resample",),
+}
+#: Facts of trials -> fields of the record.
+_FACTS = {
+    "Estimate": "estimate",
+    **OF_MODELS,
+    "RepetitionTime": "t_r",
+    "SliceTimeRef": "slice_time_ref",
+    "ScansPerRun": "n_scans",
+    "SmoothingFWHM": "smoothing_fwhm",
+    "Echo": "echo",
+    "Delay": "delay",
+    "BlockGap": "block_gap",
+    "MaskFrom": "mask",
+    "MaskVoxels": "n_mask_voxels",
+}
 #: Options of reading epochs and images of trials; some mean one thing to EEG and
 #: another to fMRI, and are in neither list.
 _OF_EPOCHS = ("low_pass", "tmin", "tmax", "baseline", "reject", "resample")
-_OF_IMAGES = (
-    *("estimate", "delay", "block_gap", "slice_time_ref", "smoothing_fwhm"),
-    *("fd_threshold", "std_dvars_threshold", "n_compcor", "keep_betas"),
-)
+_OF_IMAGES = {"estimate", *OF_ESTIMATES} - {"confounds", "high_pass"}
 #: Arguments of functions, and options of that name that are something else.
 _OTHERS = ("task", "confounds")
+
+
+def check_readers(units):
+    """Refuse recordings that nothing here can read, before any is read."""
+    if any(unit.kind == "raw" for unit in units):
+        try:
+            import_module("mne_bids")
+        except ImportError:
+            raise ValueError(
+                "Raw recordings are read by MNE-BIDS, which is not installed: "
+                'pip install "mvpa-kfda[bids]"'
+            ) from None
+
+
+def read_trials(inputs, options):
+    """The `TrialInputs` of the `Inputs` of a unit, of which nothing else is read."""
+    trials = READERS[inputs.kind](inputs, options)
+    inputs.check_unchanged()
+    return trials
 
 
 @dataclass(frozen=True)
@@ -33,7 +85,6 @@ class NamedAnalysis:
 
     function: Callable  #: the public one
     images: bool = False  #: of images, else of epochs
-    maps: bool = False  #: whether its positions are voxels, in maps
 
     @property
     def own(self):
@@ -96,6 +147,53 @@ class NamedAnalysis:
 ANALYSES = {
     "time": NamedAnalysis(decode_epochs),
     "generalization": NamedAnalysis(generalize_epochs),
-    "searchlight": NamedAnalysis(searchlight, images=True, maps=True),
+    "searchlight": NamedAnalysis(searchlight, images=True),
     "regions": NamedAnalysis(decode_regions, images=True),
 }
+
+
+def unused_options(options):
+    """The options of which neither the analysis nor the way to its images has use."""
+    if "analysis" not in options:  # of a group
+        return set()
+    analysis = ANALYSES[options["analysis"]]
+    return analysis.unused().union(
+        unused_by(options["estimate"]) if analysis.images else ()
+    )
+
+
+def with_recordings(result, inputs, trials, options):
+    """A result that records what its trials were made of."""
+    about, kind = trials.about, inputs.kind
+    entities = [entities_of(run.path) for run in inputs.runs]
+    group = None
+    if trials.groups is not None:  # sessions where each has one run
+        single = len({each.get("ses") for each in entities}) == len(entities)
+        group = "session" if single else "run"
+    record = {
+        "kind": kind,
+        "n_runs": len(about["TrialsPerRun"]),
+        "group": group,
+        "by": options["by"],
+        "where": options["where"],
+        "space": entities[0].get("space"),
+        **({"entity": options["entity"]} if options["entity"] else {}),
+        **{name: options[name] for name in _OPTIONS.get(kind, ())},
+        **{to: about[fact] for fact, to in _FACTS.items() if fact in about},
+    }
+    if kind == "raw":
+        record["tmin"], record["tmax"] = window_of(options)
+        record["baseline"] = options["baseline"] or list(BASELINE)
+    if kind == "bold":
+        given, strategy = about["HighPass"], options["confounds"] or ["motion"]
+        of_fmriprep = isinstance(given, str)
+        own_model = "filter" if options["estimate"] == "blocks" else "cosine"
+        record |= {
+            "drift_model": "fMRIPrep" if of_fmriprep else own_model,
+            **({} if of_fmriprep else {"high_pass": given}),
+            "confounds": strategy,
+            **tuning_of(strategy, options),
+            "n_confound_regressors": len(about["Confounds"]),
+            "n_scans_left_out": sum(about["ScansLeftOut"].values()),
+        }
+    return replace(result, parameters=result.parameters | {"recordings": record})

@@ -1,8 +1,9 @@
 """The two levels of the analysis: every participant, and the group."""
 
+import json
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 import mne
@@ -11,39 +12,49 @@ import numpy as np
 from ..group.second_level import group_inference
 from ..results.fields import keeps_warnings
 from ..results.finding import Finding
-from ..utils.checks import counted
+from ..results.load import load_result
+from ..utils.checks import counted, quoted, warn
 from ..utils.fingerprints import file_checksum
-from ..utils.plain import recorded
 from ..utils.rounding import p_words
-from .analyses import ANALYSES
-from .bold import check_estimate, unused_by
+from .analyses import (
+    ANALYSES,
+    check_readers,
+    read_trials,
+    unused_options,
+    with_recordings,
+)
+from .bold import check_estimate
 from .config import word_config
 from .events import RUN
-from .find import HEAD, check_dataset, entities_of, find_units
-from .group_inputs import gather_results, is_chosen
-from .pages import is_of, seal_page, write_overview, write_page
-from .provenance import with_recordings
-from .read import check_readers, read_trials
-from .sources import OF_RESULTS, OF_TRIALS, dataset_places, find_inputs, uri
-from .store import KeptTrials, Output, is_whole, verify_command
+from .find import (
+    HEAD,
+    NO_VALUE,
+    OF_TRIALS,
+    check_dataset,
+    dataset_places,
+    entities_of,
+    find_inputs,
+    find_units,
+    subjects_of,
+    uri,
+)
+from .store import KeptTrials, Output, is_whole, options_of_results
 from .write import (
     about_files,
     add_citations,
     check_output,
     describe_dataset,
     entity_value,
+    is_of,
     read_json,
+    seal_page,
     space_entities,
     stem_of,
     write_about,
+    write_overview,
+    write_page,
 )
 
-#: Options on which no number depends; what they choose is in the names of files.
-NOT_OF_RESULTS = (
-    *("bids_dir", "output_dir", "derivatives", "participant_label", "session"),
-    *("task", "run_label", "space", "datatype", "desc", "n_jobs", "config"),
-    *("name", "keep_betas"),
-)
 #: Spaces in which the brains of subjects have nothing in common.
 _OWN_SPACES = ("T1w", "T2w", "individual", "fsnative", "orig", "scanner")
 
@@ -64,8 +75,6 @@ class Step:
         What was warned of.
     subject : str or None
         The subject, if it is of one.
-    images : bool
-        Whether images were decoded, else epochs.
     """
 
     name: str
@@ -73,7 +82,6 @@ class Step:
     words: str
     warnings: tuple = ()
     subject: str | None = None
-    images: bool = False
 
 
 def participants(options, method, config):
@@ -116,41 +124,35 @@ def participants(options, method, config):
     name = options["analysis"]
     if name is None:
         name = "time" if units[0].datatype in HEAD else "searchlight"
-    analysis = ANALYSES[name]
-    analysis.check(name, units[0], config)
-    if analysis.images:
+    ANALYSES[name].check(name, units[0], config)
+    if ANALYSES[name].images:
         given = {name: key for name, (key, _, explicit) in config.items() if explicit}
         check_estimate(options, given)
-    options = options | {"analysis": name}
     by_sensors = name == "time" and options["sensors"]
     desc = entity_value(options["desc"] or ("sensors" if by_sensors else name))
+    options = options | {"analysis": name, "desc": desc}
     folder, dataset = options["output_dir"], options["bids_dir"]
-    describe_dataset(folder, {"raw": dataset, "preprocessed": options["derivatives"]})
-    keys = {name: key for name, (key, *_) in config.items()}
-    unused = _unused(options)
+    describe_dataset(folder, dataset_places(options))
+    unused = unused_options(options)
     used = {key: value for key, value in config.items() if key not in unused}
     used["analysis"] = "analysis", name, True
-    _write_config(folder, "participant", desc, used, options)
+    _write_config("participant", used, options)
     for subject, of_subject in groupby(units, lambda unit: unit.subject):
         for unit in of_subject:
-            given = unit, options, method, desc, keys
-            step = _attempt(unit.name, subject, _decode_unit, *given)
-            yield replace(step, images=unit.datatype not in HEAD)
+            given = unit, options, method, config
+            yield _attempt(unit.name, subject, _decode_unit, *given)
         pattern = f"sub-{subject}_*desc-{desc}_decoding.h5"
         paths = sorted((folder / f"sub-{subject}").rglob(pattern))
         paths = [path for path in paths if is_whole(path)]
-        page = folder / f"sub-{subject}_desc-{desc}_report.html"
-        page_name, title = f"sub-{subject} page", f"Subject {subject}"
-        yield from _failed_page(paths, page, page_name, title, subject)
+        page, title = _page_of(subject, options), f"Subject {subject}"
+        yield from _failed_page(paths, page, f"sub-{subject} page", title, subject)
         write_overview(folder, dataset)
-    _write_config(folder, "participant", desc, used, options)
+    _write_config("participant", used, options)
 
 
-def _unused(options):
-    """The options that the analysis has no use for."""
-    analysis = ANALYSES[options["analysis"]]
-    more = unused_by(options["estimate"]) if analysis.images else set()
-    return analysis.unused() | more
+def _page_of(subject, options):
+    """The page of the results of a subject."""
+    return options["output_dir"] / f"sub-{subject}_desc-{options['desc']}_report.html"
 
 
 def _failed_page(paths, page, name, title, subject=None):
@@ -177,38 +179,74 @@ def _attempt(name, subject, function, *arguments):
     return Step(name, state, words, tuple(dict.fromkeys(said)), subject)
 
 
-def _decode_unit(unit, options, method, desc, keys):
+def _decode_unit(unit, options, method, config):
     """Decode one subject in one task, or see that it is done."""
     start = time.perf_counter()
-    analysis, corrections = ANALYSES[options["analysis"]], options["correction"]
     inputs = find_inputs(unit, options)
-    output, kept = outputs_of(unit, inputs, options, desc)
+    output, kept = outputs_of(unit, inputs, options)
     output.check()
     to_keep = options["keep_betas"] and unit.kind == "bold" and kept.trials is None
-    if output.result_is_there and to_keep:
-        trials = read_trials(inputs, options)
+    trials = None
+
+    @keeps_warnings
+    def decode():
+        nonlocal trials
+        trials = kept.trials if unit.kind == "bold" else None
+        trials = read_trials(inputs, options) if trials is None else trials
+        analysis = ANALYSES[options["analysis"]]
+        result = analysis.decode(trials, options, method, output.checkpoint)
+        inputs.check_unchanged()  # atlases are read only now
+        return with_recordings(result, inputs, trials, options)
+
+    def make():
+        result = decode()
+        return result, _sources(inputs, trials, options), trials.about, trials.notes
+
+    def summarize(result):
+        summary, correction = {}, options["correction"][0]
+        if not result.scalar_metrics:
+            return {"Found": "a table, which has no highest value"}
+        found = Finding(result, correction)
+        if not found.untested:
+            summary["SmallestP"] = f"{p_words(found.smallest_p)} ({correction})"
+        return {"Found": found.headline} | summary
+
+    state, words = "there", "there already"
+    if not output.is_complete:
+        words = _finish(output, options, config, make, summarize, start)
+        state = "done"
+    if to_keep:
+        trials = read_trials(inputs, options) if trials is None else trials
         kept.write(trials, about_files(_sources(inputs, trials, options)))
-    if output.is_complete:
-        if to_keep:
-            return "done", "there already, images of trials kept"
-        return "there", "there already"
-    changes, notes, sources = output.changes(keys), (), output.sources
+        if state == "there":
+            state, words = "done", f"{words}, images of trials kept"
+    return state, words
+
+
+def _finish(output, options, config, make, summarize, start, flag="--desc"):
+    """Make a result unless it is there, and all files about it; what came out.
+
+    `make` returns the result, the files that it is of, how trials were made, and notes.
+    """
+    changes, notes = output.changes(config), ()
     if output.result_is_there:
-        result = output.load()
+        result = load_result(output.result_path)
     else:
         output.folder.mkdir(parents=True, exist_ok=True)
-        checkpoint = output.checkpoint
-        result, trials = _decode_trials(inputs, options, method, kept, checkpoint)
-        notes, sources = trials.notes, _sources(inputs, trials, options)
+        result, sources, trials, notes = make()
         output.clear()  # not before: what was there stays if this fails
-        output.save(result, sources, trials.about)
-        if to_keep:
-            kept.write(trials, about_files(sources))
-    add_citations(options["output_dir"], result, corrections)
-    summary = _summarize(result, corrections[0])
-    output.finish(result, sources, corrections, analysis.maps, summary)
+        output.save(result, sources, trials)
+    add_citations(options["output_dir"], result, options["correction"])
+    summary = summarize(result) | {"Warnings": len(result.warnings)}
+    output.finish(result, options["correction"], summary)
     words = [summary["Found"], *notes]
-    return "done", _with_changes(words, result, changes, start)
+    if n := len(result.warnings):
+        words.append(counted(n, "warning"))
+    if changes:
+        words.append(f"replaces an earlier result, as these changed: {changes}")
+        if "--" in changes:
+            words.append(f"another {flag} would have kept both")
+    return "; ".join([*words, f"{time.perf_counter() - start:.1f} s"])
 
 
 def _sources(inputs, trials, options):
@@ -219,70 +257,22 @@ def _sources(inputs, trials, options):
     return [uri(run.path, places) for run in runs]
 
 
-def outputs_of(unit, inputs, options, desc):
+def outputs_of(unit, inputs, options):
     """The files of the result of a unit, and those of its trials."""
     folder = options["output_dir"] / f"sub-{unit.subject}"
-    page = options["output_dir"] / f"sub-{unit.subject}_desc-{desc}_report.html"
     if unit.session is not None:
         folder /= f"ses-{unit.session}"
     folder /= unit.datatype
     entities = {"ses": unit.session, "task": unit.task} | space_entities(unit.space)
-    stem = stem_of(f"sub-{unit.subject}", entities | {"desc": desc})
-    places, of_results = dataset_places(options), _of_results(options, _unused(options))
-    line = verify_command(folder / f"{stem}_decoding.h5", options)
+    stem = stem_of(f"sub-{unit.subject}", entities | {"desc": options["desc"]})
+    places, page = dataset_places(options), _page_of(unit.subject, options)
     return (
-        Output(folder, stem, inputs.record(places), of_results, page, line),
-        KeptTrials(folder, stem, inputs.record(places, OF_TRIALS), of_results),
+        Output(folder, stem, inputs.record(places), page, options),
+        KeptTrials(folder, stem, inputs.record(places, OF_TRIALS), options),
     )
 
 
-def _decode_trials(inputs, options, method, kept, checkpoint):
-    """The result of a unit, which keeps all warnings, and its trials."""
-    found = []
-
-    @keeps_warnings
-    def decode():
-        trials = kept.trials if inputs.kind == "bold" else None
-        trials = read_trials(inputs, options) if trials is None else trials
-        found.append(trials)
-        analysis = ANALYSES[options["analysis"]]
-        result = analysis.decode(trials, options, method, checkpoint)
-        inputs.check_unchanged()  # atlases are read only now
-        parameters = with_recordings(result.parameters, inputs, trials, options)
-        return replace(result, parameters=parameters)
-
-    return decode(), found[0]
-
-
-def _summarize(result, correction):
-    """What the overview says of a result of a subject."""
-    summary = {"Found": "a table, which has no highest value"}
-    if result.scalar_metrics:
-        found = Finding(result, correction)
-        summary["Found"] = found.headline
-        if not found.untested:
-            summary["SmallestP"] = f"{p_words(found.smallest_p)} ({correction})"
-    return summary | {"Warnings": len(result.warnings)}
-
-
-def _with_changes(words, result, changes, start, flag="--desc"):
-    """Join words to a line, with what changed and the number of warnings."""
-    if n := len(result.warnings):
-        words.append(counted(n, "warning"))
-    if changes:
-        words.append(f"replaces an earlier result, as these changed: {changes}")
-        if "--" in changes:
-            words.append(f"another {flag} would have kept both")
-    return "; ".join([*words, f"{time.perf_counter() - start:.1f} s"])
-
-
-def _of_results(options, unused=()):
-    """The options on which results depend."""
-    left_out = (*NOT_OF_RESULTS, *OF_TRIALS, *OF_RESULTS, *unused)
-    return {name: value for name, value in options.items() if name not in left_out}
-
-
-def _write_config(folder, level, desc, config, options=None):
+def _write_config(level, config, options):
     """Write the file that repeats a run, and other runs that differ in subjects alone.
 
     Those are the jobs of an array, one for each subject, whose `options` are alike.
@@ -293,28 +283,26 @@ def _write_config(folder, level, desc, config, options=None):
         "same options.",
     ]
     values = {key: value for key, value, _ in config.values()}
-    label, *_ = config.get("participant_label", (None,))
-    chosen = None if options is None else values.get(label)
+    label, chosen, _ = config["participant_label"]
 
     def collect():
-        if chosen is None:
+        if chosen is None or level == "group":
             return values
         asked = {each.removeprefix("sub-") for each in chosen}
-        return values | {label: sorted(asked | _done_alike(folder, desc, options))}
+        return values | {label: sorted(asked | _done_alike(options))}
 
-    path = folder / f"{level}_desc-{desc}_config.toml"
+    path = options["output_dir"] / f"{level}_desc-{options['desc']}_config.toml"
     write_about(path, collect, lambda values: word_config(level, values, heading))
 
 
-def _done_alike(folder, desc, options):
+def _done_alike(options):
     """The subjects with a result of the same options."""
-    of_results = _of_results(options, _unused(options))
-    of_results = recorded({k: v for k, v in of_results.items() if v is not None})
-    sessions = options["session"]
+    of_results, sessions = options_of_results(options), options["session"]
     if sessions is not None and len(sessions) > 1:
         sessions = None  # names have none if a subject has several
-    chosen, subjects = options | {"desc": desc, "session": sessions}, set()
-    for path in folder.glob(f"sub-*/**/*_desc-{desc}_decoding.json"):
+    chosen, subjects = options | {"session": sessions}, set()
+    pattern = f"sub-*/**/*_desc-{options['desc']}_decoding.json"
+    for path in options["output_dir"].glob(pattern):
         entities, of_path = entities_of(path), read_json(path).get("Options")
         if of_path == of_results and is_chosen(entities, chosen):
             subjects.add(entities["sub"])
@@ -351,20 +339,16 @@ def group(options, method, config):
     folder = options["output_dir"]
     check_output(folder, options["bids_dir"], options["derivatives"])
     tests = gather_results(folder, options)
-    keys = {name: key for name, (key, *_) in config.items()}
     if options["name"] is not None:  # behind that of the analysis
-        named = {}
-        for key, each in tests.items():
-            desc = f"{dict(key)['desc']} {options['name']}"
-            named[tuple((dict(key) | {"desc": entity_value(desc)}).items())] = each
-        tests = named
-    descs = {dict(key).get("desc") for key in tests}
-    for desc in sorted(descs):
-        _write_config(folder, "group", desc, config)
-    for key, gathered in tests.items():
-        entities = dict(key)
-        name = " ".join(["group", *(f"{k}-{v}" for k, v in entities.items())])
-        step = _attempt(name, None, _test, entities, gathered, options, method, keys)
+        for each in tests:
+            desc = f"{each.entities['desc']} {options['name']}"
+            each.entities["desc"] = entity_value(desc)
+    for desc in sorted({each.entities.get("desc") for each in tests}):
+        _write_config("group", config, options | {"desc": desc})
+    for gathered in tests:
+        entities = gathered.entities
+        name = " ".join(["group", *map("-".join, entities.items())])
+        step = _attempt(name, None, _test, gathered, options, method, config)
         yield step
         if step.state == "failed":
             continue
@@ -375,46 +359,161 @@ def group(options, method, config):
         write_overview(folder, options["bids_dir"])
 
 
-def _test(entities, gathered, options, method, keys):
+def _test(gathered, options, method, config):
     """Test the results of all subjects of one kind, or see that it is done."""
-    start = time.perf_counter()
-    space = entities.get("space")
+    start, space = time.perf_counter(), gathered.entities.get("space")
     if space in _OWN_SPACES:
         raise ValueError(
             f"maps are in the space {space} of each subject's own brain, and cannot be "
             "put together. Decode images in a space of templates, see --space."
         )
     gathered.check()
-    files = gathered.files
-    folder = options["output_dir"] / "group"
-    places = {"": options["output_dir"]}
-    inputs = {uri(path, places): file_checksum(path) for path in files.values()}
-    stem = stem_of("group", entities)
-    page = options["output_dir"] / f"{stem}_report.html"
-    line = verify_command(folder / f"{stem}_decoding.h5", options, of_group=True)
-    output = Output(folder, stem, inputs, _of_results(options), page, line)
+    files, folder = gathered.files, options["output_dir"]
+    inputs = {uri(p, {"": folder}): file_checksum(p) for p in files.values()}
+    stem = stem_of("group", gathered.entities)
+    page = folder / f"{stem}_report.html"
+    output = Output(folder / "group", stem, inputs, page, options)
     output.check()
     if output.is_complete:
         return "there", "; ".join(["there already", *gathered.notes])
-    changes, sources = output.changes(keys), list(inputs)
-    if output.result_is_there:
-        result = output.load()
-    else:
+
+    def make():
         result = group_inference(
             list(files.values()),
             subjects=list(files),
             resample=space is not None,
             **method,
         )
-        folder.mkdir(parents=True, exist_ok=True)
-        output.clear()
-        output.save(result, sources)
-    maps = result.geometry is not None and result.geometry.kind == "volume"
-    add_citations(options["output_dir"], result, options["correction"])
-    n = int((np.asarray(result.pvalues()) <= result.alpha).sum())
-    of_all = f"{n} of {int(result.counted.sum())} positions"
-    found = f"{result.method}, {of_all} with p <= {result.alpha:g}"
-    words = [f"{len(files)} subjects", found, *gathered.notes]
-    summary = {"Found": "; ".join(words), "Warnings": len(result.warnings)}
-    output.finish(result, sources, options["correction"], maps, summary)
-    return "done", _with_changes(words, result, changes, start, "--name")
+        return result, list(inputs), None, ()
+
+    def summarize(result):
+        n = int((np.asarray(result.pvalues()) <= result.alpha).sum())
+        of_all = f"{n} of {int(result.counted.sum())} positions"
+        found = f"{result.method}, {of_all} with p <= {result.alpha:g}"
+        return {"Found": "; ".join([f"{len(files)} subjects", found, *gathered.notes])}
+
+    return "done", _finish(output, options, config, make, summarize, start, "--name")
+
+
+# ------------------------------------------------------------- who is in it, and not
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Results of one kind, one of each subject."""
+
+    entities: dict  #: what the names of the results have in common
+    files: dict  #: subject -> result
+    notes: list  #: what to say of those who are not in the group
+
+    def check(self):
+        """Refuse results that are not whole, and warn of those that differ in kind."""
+        if len(self.files) < 2:
+            more = f" ({'; '.join(self.notes)})" if self.notes else ""
+            raise ValueError(
+                f"only subject {quoted(self.files)} has a result{more}; a group needs "
+                "two or more."
+            )
+        broken = [name for name, path in self.files.items() if not is_whole(path)]
+        if broken:
+            raise ValueError(
+                f"the results of {_word_subjects(broken)} are not finished, or not as "
+                "they were written. Run the level participant again, which mends them."
+            )
+        records = {
+            subject: read_json(path.with_suffix(".json"))["Options"]
+            for subject, path in self.files.items()
+        }
+        words = []
+        for name in sorted(set().union(*records.values())):
+            texts = {s: json.dumps(own.get(name)) for s, own in records.items()}
+            several = sorted(set(texts.values()))
+            if len(several) > 1:
+                rarest = min(several, key=[*texts.values()].count)
+                those = [s for s, text in texts.items() if text == rarest]
+                words.append(f"{name} ({rarest} of {_word_subjects(those)})")
+        if words:
+            warn(
+                "The results of the subjects were made with different options, by "
+                f"'Options' in their .json files: {', '.join(words)}. Run the level "
+                "participant for all of them with the same."
+            )
+
+
+def _word_subjects(subjects):
+    """Name subjects, the first of many."""
+    names = [f"sub-{subject}" for subject in subjects]
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + more
+
+
+def gather_results(folder, options):
+    """The `Gathered` of every kind of results."""
+    root = options["derivatives"] or options["bids_dir"]
+    subjects, tests = subjects_of(root, options["participant_label"]), {}
+    for path in sorted(folder.glob("sub-*/**/*_decoding.h5")):
+        entities = entities_of(path)
+        if is_chosen(entities, options):
+            subject = entities.pop("sub")
+            del entities["suffix"]
+            tests.setdefault(tuple(entities.items()), {})[subject] = path
+    everybody, found = subjects_of(root), []
+    alone = _with_single_sessions(tests)
+    for key, files in tests.items():
+        chosen = {name: path for name, path in files.items() if name in subjects}
+        if chosen:
+            gone = [name for name in files if name not in everybody]
+            missing = [name for name in subjects if name not in files]
+            single = [name for name in alone.get(key, ()) if name in chosen]
+            notes = {
+                f"left out: {_word_subjects(gone)}, not in the dataset": gone,
+                f"without a result: {_word_subjects(missing)}": missing,
+                f"of a single session: {_word_subjects(single)}": single,
+            }
+            notes = [words for words, those in notes.items() if those]
+            found.append(Gathered(dict(key), chosen, notes))
+    if not found:
+        raise ValueError(
+            f"OUTPUT_DIR {folder} has no results of subjects that match. Run the level "
+            "participant first, or see --participant-label, --task, --session, --space "
+            "and --desc."
+        )
+    return found
+
+
+def _with_single_sessions(tests):
+    """Put subjects of whom one session is left to those of all sessions; name them.
+
+    Names of their results have that session. Where the same subjects have results of
+    all sessions too, a session was chosen, which is another test.
+    """
+    by_rest, moved = {}, {}
+    for key in tests:
+        if "ses" in dict(key):
+            rest = tuple(pair for pair in key if pair[0] != "ses")
+            by_rest.setdefault(rest, []).append(key)
+    for rest, keys in by_rest.items():
+        names = [name for key in keys for name in tests[key]]
+        every = [*names, *tests.get(rest, ())]
+        if rest in tests and len({*every}) == len(every):
+            for key in keys:
+                tests[rest] |= tests.pop(key)
+            tests[rest] = dict(sorted(tests[rest].items()))
+            moved[rest] = names
+    return moved
+
+
+def is_chosen(entities, options):
+    """Whether options choose a result with some entities in its name."""
+    desc, space = options["desc"], options["space"]
+    wanted = {
+        "task": options["task"],
+        "ses": options["session"],
+        "desc": None if desc is None else [entity_value(desc)],
+    }
+    space = {"space": None} if space == NO_VALUE else space_entities(space)
+    return all(entities.get(key) == value for key, value in space.items()) and all(
+        labels is None
+        or entities.get(key) in [each.removeprefix(f"{key}-") for each in labels]
+        for key, labels in wanted.items()
+    )

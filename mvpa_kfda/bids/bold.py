@@ -1,17 +1,23 @@
-"""Trials of fMRI: one image for every trial of BOLD runs as fMRIPrep writes them."""
+"""Trials of fMRI: one image for every trial, of BOLD runs as fMRIPrep writes them.
+
+Or images of trials that are there; of both the voxels of a mask, or in the brain in all
+runs.
+"""
 
 import math
-from dataclasses import dataclass
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from nilearn.image import clean_img, smooth_img
+from nilearn.image import clean_img, concat_imgs, smooth_img
+from nilearn.masking import compute_multi_epi_mask, intersect_masks
 
 from ..data.betas import RESPONSE, single_trial_betas
 from ..data.bold import (
+    MOST_VOLUMES,
     TUNES,
-    Timing,
-    VolumeRuns,
     check_lasting,
     check_signal,
     check_tuned,
@@ -21,30 +27,35 @@ from ..data.bold import (
     read_fmriprep,
     read_sidecar,
 )
-from ..data.volumes import n_volumes, on_grid
-from ..utils.checks import check_positive, counted
+from ..data.volumes import (
+    check_grid,
+    load_3d,
+    load_mask,
+    load_volume,
+    n_volumes,
+    on_grid,
+    on_one_grid,
+)
+from ..utils.checks import check_positive, counted, warn
 from .events import (
-    BEFORE,
-    BEYOND,
     FATE,
     LABEL,
-    MARK,
-    NO_ONSET,
     RUN,
-    SCRUBBED,
+    Fate,
     TrialInputs,
     check_losses,
+    events_of_data,
     events_of_runs,
     mark,
+    read_events_tsv,
     wanted,
 )
 from .find import entities_of
-from .masks import Mask, load_runs, mask_of_runs
 
 #: Drifts are slower, in Hz, as in nilearn.
 _HIGH_PASS = 0.01
 #: What is left out and is no part of a model of a run either.
-_NOT_MODELLED = (MARK, NO_ONSET, BEYOND, SCRUBBED)
+_NOT_MODELLED = (Fate.MARK, Fate.NO_ONSET, Fate.BEYOND, Fate.SCRUBBED)
 #: Facts of trials -> what estimates record of their models.
 OF_MODELS = {
     "HrfModel": "hrf_model",
@@ -53,6 +64,62 @@ OF_MODELS = {
 }
 #: Seconds by which onsets may miss each other and be the same.
 _SAME_TIME = 1e-6
+#: From this share of voxels on that not all masks have there is a warning.
+_MANY = 0.1
+#: Options of all that makes images of trials from scans, and of blocks only.
+_OF_SCANS = (
+    *("confounds", *TUNES, "high_pass", "smoothing_fwhm", "slice_time_ref"),
+    "keep_betas",
+)
+_OF_BLOCKS = ("delay", "block_gap")
+#: Options that some ways to make images of trials have a use for.
+OF_ESTIMATES = (*_OF_SCANS, *_OF_BLOCKS)
+
+
+def unused_by(estimate):
+    """The options that a way to make images of trials has no use for."""
+    return {"images": OF_ESTIMATES, "blocks": ()}.get(estimate, _OF_BLOCKS)
+
+
+def check_estimate(options, given):
+    """Refuse options that do not go with a way to make images of trials.
+
+    `given` maps the options that were given to what they are called.
+    """
+    name = options["estimate"]
+    for option in sorted({*unused_by(name)} & {*given}):
+        fitting = "blocks" if option in _OF_BLOCKS else "lss or lsa or blocks"
+        raise ValueError(
+            f"--{given[option]} is for --estimate {fitting}, and not for {name}. Leave "
+            "it out."
+        )
+    if name == "images":
+        return
+    strategy = _strategy(options)
+    check_tuned(strategy, {name: options[name] for name in TUNES}, "--confounds")
+    if models_drifts(strategy) and options["high_pass"] is not None:
+        raise ValueError(
+            f"--confounds {' '.join(strategy)} takes the cosines by which fMRIPrep "
+            "models drifts, so that --high-pass would model them twice. Leave it out."
+        )
+
+
+def _strategy(options):
+    """What confounds of fMRIPrep to take, [] for none."""
+    strategy = options["confounds"] or ["motion"]
+    return [] if strategy == ["none"] else strategy
+
+
+# ---------------------------------------------------------------------------- the runs
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The voxels to decode, and what became of others."""
+
+    image: object
+    about: dict = field(default_factory=dict)  #: for the JSON file
+    notes: tuple = ()  #: what to say beside the result
 
 
 @dataclass(frozen=True)
@@ -61,7 +128,9 @@ class _Runs:
 
     runs: tuple
     images: list
-    timing: Timing
+    t_r: float
+    slice_time_ref: float
+    told_by: str  #: who says the latter
     confounds: list  #: regressors of no interest for each run, or None
     kept: list  #: the scans to keep of each run, None for all
     high_pass: float | None  #: None where confounds model the drifts
@@ -70,7 +139,7 @@ class _Runs:
     def times(self, number):
         """When the scans of a run were taken, in seconds, and which are kept."""
         n, kept = n_volumes(self.images[number]), self.kept[number]
-        times = (np.arange(n) + self.timing.slice_time_ref) * self.timing.t_r
+        times = (np.arange(n) + self.slice_time_ref) * self.t_r
         return times, np.isin(np.arange(n), np.arange(n) if kept is None else kept)
 
 
@@ -90,10 +159,10 @@ def read_bold(inputs, options):
     about = {
         "Estimate": options["estimate"],
         **of_models,
-        "RepetitionTime": runs.timing.t_r,
+        "RepetitionTime": runs.t_r,
         "ScansPerRun": [n_volumes(image) for image in runs.images],
-        "SliceTimeRef": runs.timing.slice_time_ref,
-        "SliceTimeRefFrom": runs.timing.told_by,
+        "SliceTimeRef": runs.slice_time_ref,
+        "SliceTimeRefFrom": runs.told_by,
         "HighPass": runs.high_pass or "by the cosines among the confounds",
         "Confounds": [*dict.fromkeys(names)],
         "ScansLeftOut": left_out,
@@ -116,9 +185,6 @@ def _with_trials(runs, events):
     return tuple(run for run in runs if run.label in labels)
 
 
-# ---------------------------------------------------------------------------- the runs
-
-
 def _open(runs, events, options):
     """The `_Runs`, their data not yet read; events outside of them are marked."""
     images = load_runs(runs)
@@ -126,12 +192,12 @@ def _open(runs, events, options):
     headers = [opened.header_t_r(number) for number in range(len(images))]
     names, share = [run.path.name for run in runs], options["slice_time_ref"]
     told = list(map(_sidecar, runs))
-    timing = find_timing(names, headers, told, slice_time_ref=share)
+    timing = t_r, *_ = find_timing(names, headers, told, slice_time_ref=share)
     for run, image in zip(runs, images, strict=True):
         onsets = events.loc[events[RUN] == run.label, "onset"]
-        length = n_volumes(image) * timing.t_r
-        mark(events, onsets.index[onsets < 0], BEFORE)
-        mark(events, onsets.index[onsets >= length], BEYOND)
+        length = n_volumes(image) * t_r
+        mark(events, onsets.index[onsets < 0], Fate.BEFORE)
+        mark(events, onsets.index[onsets >= length], Fate.BEYOND)
         left = wanted(events.loc[onsets.index])
         missing = left["duration"].isna()
         if missing.any():
@@ -153,7 +219,7 @@ def _open(runs, events, options):
     drifts = models_drifts(strategy)
     high_pass = None if drifts else options["high_pass"] or _HIGH_PASS
     mask = mask_of_runs(runs, "bold", images, options["mask_img"])
-    return _Runs(runs, images, timing, confounds, kept, high_pass, mask)
+    return _Runs(runs, images, *timing, confounds, kept, high_pass, mask)
 
 
 def _sidecar(run):
@@ -162,12 +228,6 @@ def _sidecar(run):
     return tuple(
         next((each[i] for each in told if each[i] is not None), None) for i in (0, 1)
     )
-
-
-def _strategy(options):
-    """What confounds of fMRIPrep to take, [] for none."""
-    strategy = options["confounds"] or ["motion"]
-    return [] if strategy == ["none"] else strategy
 
 
 # --------------------------------------------------------------------- models of trials
@@ -201,8 +261,8 @@ def _single_trials(runs, events, options):
         tables,
         method=options["estimate"],
         conditions=sorted(set(types[of_interest])),
-        t_r=runs.timing.t_r,
-        slice_time_ref=runs.timing.slice_time_ref,
+        t_r=runs.t_r,
+        slice_time_ref=runs.slice_time_ref,
         drift_model="cosine" if drifts else None,
         **drifts,
         confounds=runs.confounds,
@@ -221,9 +281,9 @@ def _mark_without(events, rows, seen, kept):
     `seen` are the scans of their response, `kept` those that are not left out.
     """
     if not seen.any():
-        mark(events, rows, BEYOND)
+        mark(events, rows, Fate.BEYOND)
     elif not (seen & kept).any():
-        mark(events, rows, SCRUBBED)
+        mark(events, rows, Fate.SCRUBBED)
 
 
 # ------------------------------------------------------------------------------- blocks
@@ -237,9 +297,9 @@ def _block_means(runs, events, options):
     delay, gap = options["delay"], options["block_gap"]
     if gap is not None:
         gap = check_positive("block_gap", gap, " In seconds.", zero=True)
-    if (n := len(wanted(events))) > VolumeRuns.most_images:
+    if (n := len(wanted(events))) > MOST_VOLUMES:
         raise ValueError(
-            f"{n:,} events to decode are more than the {VolumeRuns.most_images:,} "
+            f"{n:,} events to decode are more than the {MOST_VOLUMES:,} "
             "volumes that a NIfTI image can hold. Choose fewer by --where or --run."
         )
     means, tables = [], []
@@ -285,7 +345,7 @@ def _cleaned(runs, number, smoothing_fwhm):
         standardize=None,
         confounds=runs.confounds[number],
         high_pass=runs.high_pass,
-        t_r=runs.timing.t_r,
+        t_r=runs.t_r,
         mask_img=mask,
     )
     return np.asarray(cleaned.dataobj) + average
@@ -333,44 +393,133 @@ def _word_no_scan(table, row, delay, gap):
     return f"{text} See --delay and --block-gap, and the durations in its events.tsv."
 
 
-#: Options of all that makes images of trials from scans.
-_OF_SCANS = (
-    *("confounds", *TUNES, "high_pass", "smoothing_fwhm", "slice_time_ref"),
-    "keep_betas",
-)
-#: Ways to make images of trials -> options that not all of them have a use for; images
-#: that are there already have a use for none.
-ESTIMATES = {
-    "lss": _OF_SCANS,
-    "lsa": _OF_SCANS,
-    "blocks": (*_OF_SCANS, "delay", "block_gap"),
-}
+# ------------------------------------------------------------ images that are there
 
 
-def unused_by(estimate):
-    """The options that a way to make images of trials has no use for."""
-    return set().union(*ESTIMATES.values()) - {*ESTIMATES.get(estimate, ())}
+def read_series(inputs, options):
+    """Read images that hold one volume per trial, with a table beside each."""
+    images, tables = load_runs(inputs.runs), []
+    for run, image in zip(inputs.runs, images, strict=True):
+        table = read_events_tsv(run.events)
+        if len(table) != n_volumes(image):
+            raise ValueError(
+                f"{run.events.name} has {counted(len(table), 'row')} for the "
+                f"{counted(n_volumes(image), 'volume')} of {run.path.name}. There "
+                "must be one row per volume."
+            )
+        tables.append(table)
+    mask = mask_of_runs(inputs.runs, inputs.kind, images, options["mask_img"])
+    data = concat_imgs(images) if len(images) > 1 else images[0]
+    values = np.asarray(data.dataobj).reshape(-1, n_volumes(data))
+    if mask.image is not None:
+        values = values[np.asarray(mask.image.dataobj).ravel() != 0]
+    flat = values.max(axis=0) == values.min(axis=0)
+    events = events_of_data(tables, inputs.runs, flat, options)
+    table = wanted(events)
+    if "onset" in table:  # in time within each run, if it is known of all
+        onsets = pd.to_numeric(table["onset"], errors="coerce")
+        if not onsets.isna().any():
+            table = table.iloc[np.lexsort([onsets, pd.factorize(table[RUN])[0]])]
+    if not np.array_equal(table.index, range(len(events))):
+        data = on_grid(np.asarray(data.dataobj)[..., table.index], data)
+    about, runs = {"Estimate": "images", **mask.about}, inputs.runs
+    return TrialInputs.of(data, table, events, runs, about, mask.notes, mask.image)
 
 
-def check_estimate(options, given):
-    """Refuse options that do not go with a way to make images of trials.
+# ------------------------------------------------------------------------------- masks
 
-    `given` maps the options that were given to what they are called.
-    """
-    name = options["estimate"]
-    of_others = unused_by(name)
-    for option in sorted(of_others & {*given}):
-        fitting = [n for n, own in ESTIMATES.items() if option in own]
-        raise ValueError(
-            f"--{given[option]} is for --estimate {' or '.join(fitting)}, and not for "
-            f"{name}. Leave it out."
+
+def load_runs(runs):
+    """The images of runs, which must be on one grid, their data not yet read."""
+    names = [run.path.name for run in runs]
+    images = [load_volume(run.path, run.path.name) for run in runs]
+    mend = "Runs that are decoded together are on one grid; --run chooses some."
+    return on_one_grid(images, names, mend)
+
+
+def mask_of_runs(runs, kind, images, given):
+    """The `Mask` of runs: the voxels given, else those in the brain in all."""
+    if given is not None:
+        image = _load(given, images[0])
+        return Mask(image, {"MaskVoxels": _size(image), "MaskFrom": "--mask-img"})
+    if not any(run.mask for run in runs):
+        return _computed(runs, kind, images)
+    if missing := [run.path.name for run in runs if run.mask is None]:
+        warn(
+            f"There is no brain mask of {', '.join(missing)}. The voxels are those in "
+            "the masks of the other runs; use --mask-img to choose them."
         )
-    if "confounds" in of_others:
-        return
-    strategy = _strategy(options)
-    check_tuned(strategy, {name: options[name] for name in TUNES}, "--confounds")
-    if models_drifts(strategy) and options["high_pass"] is not None:
+    masks = {run.label: _load(run.mask, images[0]) for run in runs if run.mask}
+    return _intersection(masks, missing)
+
+
+def _load(path, image):
+    """A mask, and refuse one that is empty or on another grid, by name."""
+    mask = load_3d(path, path.name)
+    mend = "Set --mask-img to a mask on their grid."
+    check_grid(mask, image, path.name, "the images", mend)
+    if not (np.asarray(mask.dataobj) > 0).any():
         raise ValueError(
-            f"--confounds {' '.join(strategy)} takes the cosines by which fMRIPrep "
-            "models drifts, so that --high-pass would model them twice. Leave it out."
+            f"{path} is empty: no voxel is in this mask. Set --mask-img to another one."
         )
+    return on_grid(load_mask(mask, image, path.name)[0].astype(np.uint8), image)
+
+
+def _size(mask):
+    """The number of voxels in a mask."""
+    return int(np.count_nonzero(np.asarray(mask.dataobj)))
+
+
+def _computed(runs, kind, images):
+    """The mask that nilearn computes of runs without any."""
+    name = runs[0].path.name
+    others = " and the other runs" if len(images) > 1 else ""
+    warn(
+        f"There is no brain mask of {name}{others}: nilearn computes one of the "
+        "images. Use --mask-img to choose the voxels."
+    )
+    if kind == "images":  # of which a searchlight finds the background
+        return Mask(None, {"MaskFrom": "computed by nilearn"})
+    n = 0
+    with warnings.catch_warnings(), suppress(ValueError):
+        warnings.simplefilter("ignore")  # of empty masks, which are refused below
+        image = compute_multi_epi_mask(images)
+        n = _size(image)
+    if n == 0:
+        raise ValueError(
+            f"nilearn finds no brain in {name}{others}. Use --mask-img to choose the "
+            "voxels."
+        )
+    return Mask(image, {"MaskVoxels": n, "MaskFrom": "computed by nilearn"})
+
+
+def _intersection(masks, missing):
+    """The voxels that all masks have, and count those that only some have."""
+    inside = [np.asarray(mask.dataobj) > 0 for mask in masks.values()]
+    union = int(np.any(inside, axis=0).sum())
+    image = intersect_masks([*masks.values()], threshold=1, connected=False)
+    n = _size(image)
+    if n == 0:
+        raise ValueError(
+            "No voxel is in the brain masks of all runs. Look at these masks; "
+            "--mask-img or --run choose others."
+        )
+    lost = union - n
+    sizes = {label: _size(mask) for label, mask in masks.items()}
+    about = {"MaskVoxels": n, "MaskFrom": "brain masks of the runs"}
+    about |= {"MaskVoxelsOfRuns": sizes, "MaskVoxelsNotInAllRuns": lost}
+    if missing:
+        about["RunsWithoutMask"] = missing
+    if lost == 0:
+        return Mask(image, about)
+    share = lost / union
+    if share > _MANY:
+        smallest = min(sizes, key=sizes.get)
+        warn(
+            f"Only {n} of {union} voxels are in the brain masks of all runs; run "
+            f"{smallest} has the smallest, of {sizes[smallest]}. The others "
+            f"({share:.0%}) are left out. If that mask is wrong, leave the run out, or "
+            "use --mask-img."
+        )
+    words = f"{lost} of {union} voxels left out, not in the masks of all runs"
+    return Mask(image, about, (words,))

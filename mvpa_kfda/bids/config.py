@@ -6,6 +6,7 @@ analysis, what stands in the table of a level, [participant] or [group], for tha
 
 import json
 import sys
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -13,6 +14,10 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+#: Types of values -> what they are called.
+_TYPES = {bool: "true or false", int: "a whole number", float: "a number"}
+_TYPES |= {str: "a text", Path: "a path"}
 
 
 def read_config(path, level, levels):
@@ -73,28 +78,20 @@ def convert(where, key, value, option):
 
 def _convert_one(where, key, value, option):
     """A single value in the type of its option."""
-    choices = option.takes if isinstance(option.takes, tuple) else None
-    words = {bool: "true or false", int: "a whole number", float: "a number"}
-    words |= {str: "a text", Path: "a path"}
-    allowed = words.get(option.type, "what mvpa-kfda bids --help says")
+    wrong = isinstance(value, bool) != (option.type is bool)
+    if not wrong and isinstance(value, str | int | float):
+        if option.type is bool:
+            return value
+        with suppress(Exception):  # whatever the type makes of it
+            converted = option.type(str(value))
+            if not option.takes or converted in option.takes:
+                return converted
+    allowed = _TYPES.get(option.type, "what mvpa-kfda bids --help says")
     allowed += ", or a list" * option.several
-    allowed = ", ".join(map(repr, choices)) if choices is not None else allowed
-    wrong = ValueError(
+    allowed = ", ".join(map(repr, option.takes)) if option.takes else allowed
+    raise ValueError(
         f"{where}: invalid value for {key}: {value!r}. Allowed: {allowed}."
     )
-    if isinstance(value, bool) != (option.type is bool):
-        raise wrong
-    if option.type is bool:
-        return value
-    if not isinstance(value, str | int | float):
-        raise wrong
-    try:
-        converted = option.type(value if isinstance(value, str) else str(value))
-    except Exception:  # whatever the type makes of it, argparse's error included
-        raise wrong from None
-    if choices is not None and converted not in choices:
-        raise wrong
-    return converted
 
 
 def word_config(level, values, heading):

@@ -1,23 +1,20 @@
 """Trials of EEG and MEG: epochs on file, or raw recordings that are cut into epochs."""
 
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import mne
 import numpy as np
 import pandas as pd
 
-from ..data.epochs import data_channels, read_epochs_file
+from ..data.epochs import data_channels, picked_channels, read_epochs_file
 from ..data.tables import trimmed_table
-from ..utils.checks import check_positive
+from ..utils.checks import check_positive, counted, quoted, some_of
 from .events import (
-    ANNOTATED,
-    BEFORE,
-    BEYOND,
-    FLAT,
     LABEL,
-    REJECTED,
     RUN,
+    Fate,
     TrialInputs,
     as_texts,
     check_losses,
@@ -26,10 +23,13 @@ from .events import (
     mark,
     wanted,
 )
-from .join import join_epochs
 
 #: The baseline of epochs, from the first sample to 0 s, as it is given.
 BASELINE = ("none", "0")
+#: Files and channels that a message lists.
+_LISTED = 4
+#: Seconds by which times may miss each other and be the same.
+_SAME_TIME = 1e-6
 
 
 @contextmanager
@@ -142,7 +142,8 @@ def _are_flat(epochs):
 
 def read_raw(inputs, options):
     """Cut raw recordings into epochs around the events to decode."""
-    read_raw_bids, path_of = import_mne_bids()
+    from mne_bids import get_bids_path_from_fname, read_raw_bids
+
     cut = {
         "baseline": _baseline(options["baseline"]),
         "reject": _rejection(options["reject"]),
@@ -156,8 +157,8 @@ def read_raw(inputs, options):
         if len(of_run) == 0:
             continue
         with _naming(run.path):
-            raw = read_raw_bids(path_of(run.path, check=False), verbose="error")
-            raw.load_data()
+            path = get_bids_path_from_fname(run.path, check=False)
+            raw = read_raw_bids(path, verbose="error").load_data()
             samples = raw.time_as_index(of_run["onset"].to_numpy(), use_rounding=True)
             inside = _mark_lost(raw, of_run, samples, events, options)
             of_run, samples = of_run[inside], samples[inside]
@@ -208,15 +209,15 @@ def _mark_lost(raw, table, samples, events, options):
     sfreq = raw.info["sfreq"]
     first, last = (samples + round(t * sfreq) for t in window_of(options))
     early, late = (samples < 0) | (first < 0), last >= raw.n_times
-    mark(events, table.index[early], BEFORE)
-    mark(events, table.index[late], BEYOND)
+    mark(events, table.index[early], Fate.BEFORE)
+    mark(events, table.index[late], Fate.BEYOND)
     changed = np.zeros(raw.n_times, bool)  # samples unlike those before
     for pick in data_channels(raw.info):
         changed[1:] |= np.diff(raw[pick][0][0]) != 0
     changes = np.cumsum(changed)
     start, stop = (np.clip(at, 0, raw.n_times - 1) for at in (first - 1, last + 1))
     flat = ~early & ~late & (changes[start] == changes[stop])
-    mark(events, table.index[flat], FLAT)
+    mark(events, table.index[flat], Fate.FLAT)
     return ~(early | late | flat)
 
 
@@ -225,11 +226,11 @@ def _mark_dropped(epochs, table, events):
     for row, reasons in zip(table.index, epochs.drop_log, strict=True):
         words = [word.lower() for word in reasons]
         if {"too_short", "no_data"} & {*words}:
-            mark(events, [row], BEYOND)
+            mark(events, [row], Fate.BEYOND)
         elif any(word.startswith(("bad", "edge")) for word in words):
-            mark(events, [row], ANNOTATED)
+            mark(events, [row], Fate.ANNOTATED)
         elif words:
-            mark(events, [row], REJECTED)
+            mark(events, [row], Fate.REJECTED)
 
 
 def _baseline(given):
@@ -263,13 +264,142 @@ def _rejection(given):
     return limits or None
 
 
-def import_mne_bids():
-    """What reads raw recordings, and the names of their files."""
-    try:
-        from mne_bids import get_bids_path_from_fname, read_raw_bids
-    except ImportError:
+# ------------------------------------------------------- the runs of a subject as one
+
+
+def join_epochs(parts, names, picks=None, resampled=False):
+    """The epochs of all runs as one, by the names of their files, and notes.
+
+    A channel that is bad in one run is bad in all. The epochs given may be changed.
+    """
+    if len(parts) == 1:
+        return parts[0], ()
+    for part in parts:
+        part.load_data()
+    _align_channels(parts, names, picks)
+    notes = _align_times(parts, names, resampled)
+    _align_events(parts)
+    _check_preprocessing(parts, names)
+    with mne.use_log_level("error"):
+        return mne.concatenate_epochs(parts, on_mismatch="warn"), notes
+
+
+def _align_channels(parts, names, picks):
+    """Bring channels into one order; refuse channels to decode that not all runs have.
+
+    Other channels that not all runs have are left out.
+    """
+    bads = {name for part in parts for name in part.info["bads"]}
+    by_name = not {name for part in parts for name in part.ch_names}.isdisjoint(
+        picks or ()
+    )
+    picked = [
+        (
+            {*picks} & {*part.ch_names}
+            if by_name
+            else {*picked_channels(part.info, picks)}
+        )
+        - bads
+        for part in parts
+    ]
+    everything, shared = set.union(*picked), set.intersection(*picked)
+    lacking = {}
+    for part, own, file in zip(parts, picked, names, strict=True):
+        if missing := sorted(everything - own):
+            there = {*missing} <= {*part.ch_names}
+            verb = "has as another type" if there else "lacks"
+            words = f"{verb} {quoted(missing, _LISTED)}"
+            lacking.setdefault(f"{words} ({len(missing)} in all)", []).append(file)
+    if lacking:
+        told = "; ".join(f"{some_of(own)} {words}" for words, own in lacking.items())
         raise ValueError(
-            "Raw recordings are read by MNE-BIDS, which is not installed: "
-            'pip install "mvpa-kfda[bids]"'
-        ) from None
-    return read_raw_bids, get_bids_path_from_fname
+            f"The {len(parts)} runs differ in the channels to decode, of which all "
+            f"have {len(shared)} of {len(everything)}: {told}. Name channels that all "
+            "runs have with --picks, or leave runs out with --run."
+        )
+    mne.channels.equalize_channels(parts, copy=False, verbose="error")
+    for part in parts:
+        part.info["bads"] = sorted(bads & {*part.ch_names})
+
+
+def _align_times(parts, names, resampled):
+    """Bring times to those of the first run, at most half a sample away; return notes.
+
+    Refuse those that differ more. Resampling may round to a sample more or less.
+    """
+    rates = [float(part.info["sfreq"]) for part in parts]
+    hint = f"Use --resample {min(rates):g} to bring all runs to one rate."
+    _check_alike("sampling rates", [f"{x:.17g} Hz" for x in rates], names, hint)
+    starts = np.array([part.times[0] for part in parts])
+    sizes, moved = [len(part.times) for part in parts], np.abs(starts - starts[0])
+    if (moved > 0.5 / rates[0]).any() or np.ptp(sizes) > resampled:
+        ends = [part.times[-1] for part in parts]
+        spans = [f"{a:.9g} to {b:.9g} s" for a, b in zip(starts, ends, strict=True)]
+        hint = f"Use --tmin {max(starts):.6g} --tmax {min(ends):.6g} to crop all runs."
+        _check_alike("times", spans, names, hint)
+    for part in parts:
+        if len(part.times) > min(sizes):
+            part.crop(tmax=part.times[min(sizes) - 1])
+        if part.times[0] != starts[0]:
+            part.shift_time(starts[0], relative=False)
+    if moved.max() < _SAME_TIME:
+        return ()
+    most = f"{1000 * moved.max():.2g} ms, less than half a sample"
+    return (f"times of runs moved by up to {most}, to have the same in all",)
+
+
+def _align_events(parts):
+    """Give events of one name the same number in all runs."""
+    numbers = {}
+    for part in parts:
+        own = {code: name.strip() for name, code in part.event_id.items()}
+        for code, name in own.items():
+            free = code not in numbers.values()
+            numbers.setdefault(name, code if free else max(numbers.values()) + 1)
+        part.events[:, 2] = [numbers[own[code]] for code in part.events[:, 2]]
+        part.event_id = {name: numbers[name] for name in own.values()}
+
+
+def _check_preprocessing(parts, names):
+    """Refuse runs with other baselines, and with other projectors."""
+    hint = "Prepare all runs in the same way before epochs are saved."
+    first, words = parts[0].baseline, []
+    for part in parts:
+        if None not in (first, part.baseline):  # rounded to the samples of each run
+            tolerance = 0.5 / part.info["sfreq"]
+            if np.allclose(part.baseline, first, rtol=0, atol=tolerance):
+                part.baseline = first
+        values = part.baseline or ()
+        words.append(" to ".join(f"{x:g}" for x in values) + " s" if values else "none")
+    _check_alike("baselines", words, names, hint)
+    for with_values in (False, True):
+        projectors = [_word_projectors(part, with_values) for part in parts]
+        _check_alike("projectors", projectors, names, hint)
+
+
+def _word_projectors(part, with_values):
+    """Word the projectors of epochs, perhaps with checksums of their values."""
+    texts = []
+    for each in part.info["projs"]:
+        data = each["data"]
+        content = each["kind"], each["active"], data["col_names"], data["data"].tolist()
+        checksum = sha256(repr(content).encode())
+        values = f" (values {checksum.hexdigest()[:6]})" * with_values
+        texts.append(f"{str(each['desc'])!r}{values}")
+    return ", ".join(texts) or "none"
+
+
+def _check_alike(what, words, names, hint):
+    """Refuse runs that differ in something, worded for every run."""
+    by_value = {}
+    for value, name in zip(words, names, strict=True):
+        by_value.setdefault(value, []).append(name)
+    if len(by_value) > 1:
+        told = "; ".join(
+            f"{value} in {counted(len(own), 'run')} ({some_of(own)})"
+            for value, own in by_value.items()
+        )
+        raise ValueError(
+            f"The {len(words)} runs differ in their {what}: {told}. {hint} Or leave "
+            "runs out with --run."
+        )

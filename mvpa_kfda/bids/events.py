@@ -8,35 +8,42 @@ which a run or a subject may have few only.
 
 import ast
 import re
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from ..data.tables import ExpressionError, evaluate_expression, read_text_table
+from ..data.tables import evaluate_expression, read_text_table
 from ..utils.checks import counted, quoted, some_of, word_bytes
 
 #: Columns of tables of events: the label, the run, why the event is left out.
 LABEL, RUN, FATE = "decoded_label", "run", "left_out_because"
 
-#: Not to be decoded at all.
-MARK = "marked as BAD or EDGE"
-NO_LABEL = "n/a in --by"
-NOT_CHOSEN = "not chosen by --where"
-#: Asked for, by options or by whoever marked the data.
-REJECTED = "above the limits of --reject"
-ANNOTATED = "in stretches marked as BAD"
-SCRUBBED = "without a scan that --confounds scrub leaves"
-#: Lost.
-NO_ONSET = "without an onset"
-BEFORE = "before the start of the recording"
-BEYOND = "beyond the end of the recording"
-FLAT = "without any signal"
-NO_COLUMN = "in tables without the column {}"
 
-_UNWANTED = (MARK, NO_LABEL, NOT_CHOSEN)
-DECODED = "decoded"
-_NO_LOSS = (DECODED, *_UNWANTED, REJECTED, ANNOTATED, SCRUBBED)
+class Fate:
+    """What becomes of an event: decoded, or why not."""
+
+    DECODED = "decoded"
+    # Not to be decoded at all.
+    MARK = "marked as BAD or EDGE"
+    NO_LABEL = "n/a in --by"
+    NOT_CHOSEN = "not chosen by --where"
+    # Asked for, by options or by whoever marked the data.
+    REJECTED = "above the limits of --reject"
+    ANNOTATED = "in stretches marked as BAD"
+    SCRUBBED = "without a scan that --confounds scrub leaves"
+    # Lost.
+    NO_ONSET = "without an onset"
+    BEFORE = "before the start of the recording"
+    BEYOND = "beyond the end of the recording"
+    FLAT = "without any signal"
+    NO_COLUMN = "in tables without the column {}"
+
+
+_UNWANTED = (Fate.MARK, Fate.NO_LABEL, Fate.NOT_CHOSEN)
+_NO_LOSS = (Fate.DECODED, *_UNWANTED, Fate.REJECTED, Fate.ANNOTATED, Fate.SCRUBBED)
 #: Of a run there must not be lost more than that, however many runs there are.
 _MOST_OF_RUN = 0.5
 #: Events that MNE-Python takes for no events either.
@@ -76,16 +83,20 @@ class TrialInputs:
             "TrialsPerClass": labels.to_dict(),
             "Events": counts,
         }
-        of_events = [_word_fates(counts)]
+        of_events, sums = [], sum(map(Counter, counts.values()), Counter())
+        total, decoded = sums.total(), sums.pop(Fate.DECODED, 0)
+        if sums:
+            words = ", ".join(f"{n} {fate}" for fate, n in sums.items())
+            told = f"{decoded} of {counted(total, 'event')} decoded: {words}"
+            of_events.append(told)
         empty = [run.label for run in runs if run.label not in counts]
         if empty and len(runs) > 1:
-            counts |= {label: {DECODED: 0} for label in empty}
+            counts |= {label: {Fate.DECODED: 0} for label in empty}
             named = f"{counted(len(empty), 'run')} without events left out"
             of_events.append(f"{named}: {some_of(empty)}")
         table = table.reset_index(drop=True).drop(columns=FATE, errors="ignore")
         table = table.assign(**{LABEL: table[LABEL].infer_objects()})
-        notes = (*filter(None, of_events), *notes)
-        return cls(data, table, mask_img, facts | about, notes)
+        return cls(data, table, mask_img, facts | about, (*of_events, *notes))
 
 
 # --------------------------------------------------------------------------- the tables
@@ -119,7 +130,7 @@ def events_of_runs(runs, options):
             + (f", and none of the {len(runs)} runs has any." if runs[1:] else ".")
         )
     events = choose_events(tables, options)
-    mark(events, events["onset"].isna(), NO_ONSET)
+    mark(events, events["onset"].isna(), Fate.NO_ONSET)
     return events
 
 
@@ -153,7 +164,7 @@ def events_of_data(tables, runs, flat, options):
         if len(runs) > 1 or RUN not in table:
             table[RUN] = run.label
     events = choose_events(tables, options)
-    mark(events, flat, FLAT)
+    mark(events, flat, Fate.FLAT)
     check_losses(events, options)
     return events
 
@@ -168,18 +179,18 @@ def choose_events(tables, options):
     events[FATE] = pd.Series(None, events.index, dtype=object)
     if "trial_type" in events:
         words = as_texts(events["trial_type"])
-        mark(events, [word.lower().startswith(_NO_EVENTS) for word in words], MARK)
+        mark(events, [word.lower().startswith(_NO_EVENTS) for word in words], Fate.MARK)
     number = np.repeat(range(len(tables)), list(map(len, tables)))
     for i, table in enumerate(tables):
-        for name in _columns_in(by, events) + _columns_in(where, events):
+        for name in _columns_in(events, by, where):
             if name not in table:
-                mark(events, number == i, NO_COLUMN.format(name))
+                mark(events, number == i, Fate.NO_COLUMN.format(name))
     known = wanted(events)
     labels, chosen = label_events(known.drop(columns=FATE), by, where)
     events[LABEL] = labels.reindex(events.index).astype(object)
     events[LABEL] = events[LABEL].where(events[LABEL].notna(), None)
-    mark(events, known.index[~chosen], NOT_CHOSEN)
-    mark(events, events[LABEL].isna(), NO_LABEL)
+    mark(events, known.index[~chosen], Fate.NOT_CHOSEN)
+    mark(events, events[LABEL].isna(), Fate.NO_LABEL)
     return events
 
 
@@ -194,8 +205,6 @@ def as_texts(column):
 def label_events(table, by, where):
     """The labels (n,) of events, None for n/a, and which `where` is true for."""
     labels = _evaluate(table, by, "--by")
-    if len(labels) != len(table):
-        raise ValueError(f"--by {by!r} is not one label for each event.")
     chosen = pd.Series(True, table.index)
     if where is not None:
         chosen = _evaluate(table, where, "--where")
@@ -210,10 +219,9 @@ def label_events(table, by, where):
     kept = labels.notna() & chosen
     if not kept.any():
         what = "--by leaves" if where is None else "--where and --by leave"
-        named = dict.fromkeys(_columns_in(by, table) + _columns_in(where, table))
         there = "; ".join(
             f"{name} is {quoted(sorted(set(as_texts(table[name]))), 10)}"
-            for name in named
+            for name in _columns_in(table, by, where)
         )
         raise ValueError(
             f"{what} no event: all are n/a or not chosen."
@@ -238,7 +246,7 @@ def _evaluate(table, expression, flag):
         return table[expression]
     try:
         values = evaluate_expression(table, expression)
-    except ExpressionError as error:
+    except ValueError as error:
         raise ValueError(
             f"{flag} {expression!r} is no column of the events, and no expression on "
             f"them: {error} The columns are: {quoted(map(str, table.columns), 30)}."
@@ -248,16 +256,17 @@ def _evaluate(table, expression, flag):
     return values
 
 
-def _columns_in(expression, table):
-    """The columns of a table that an expression names."""
-    if expression is None or expression in table.columns:
-        return [] if expression is None else [expression]
-    names = re.findall("`([^`]*)`", expression)
-    try:
-        tree = ast.parse(re.sub("`[^`]*`", "_", expression).strip(), mode="eval")
-        names += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    except SyntaxError:  # which is said where it is evaluated
-        pass
+def _columns_in(table, *expressions):
+    """The columns of a table that expressions, if given, name."""
+    names = []
+    for text in filter(None, expressions):
+        if text in table.columns:
+            names.append(text)
+            continue
+        names += re.findall("`([^`]*)`", text)
+        with suppress(SyntaxError):  # which is said where it is evaluated
+            tree = ast.parse(re.sub("`[^`]*`", "_", text).strip(), mode="eval")
+            names += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
     return [name for name in dict.fromkeys(names) if name in table.columns]
 
 
@@ -277,38 +286,34 @@ def wanted(events):
 
 def count_fates(events):
     """By run, how many events have which fate, the decoded ones first."""
-    fates = events[FATE].fillna(DECODED)
+    fates = events[FATE].fillna(Fate.DECODED)
     counts = {}
     for run, of_run in fates.groupby(events[RUN].astype(str), sort=False):
         numbers = of_run.value_counts().to_dict()
-        counts[run] = {DECODED: numbers.pop(DECODED, 0), **numbers}
+        counts[run] = {Fate.DECODED: numbers.pop(Fate.DECODED, 0), **numbers}
     return counts
 
 
 def check_losses(events, options):
     """Refuse losses of more than ``--max-dropped`` percent of the events to decode."""
-    counts, most = count_fates(events), options["max_dropped"]
-    reasons, lost, to_decode = {}, {}, {}
-    for run, fates in counts.items():
-        losses = {fate: n for fate, n in fates.items() if fate not in _NO_LOSS}
-        for fate, number in losses.items():
-            reasons.setdefault(fate, {})[run] = number
-        lost[run] = sum(losses.values())
-        to_decode[run] = sum(n for fate, n in fates.items() if fate not in _UNWANTED)
-    total, n = sum(lost.values()), sum(to_decode.values())
-    worst = max(most / 100, _MOST_OF_RUN)
-    if total <= most / 100 * n and all(lost[r] <= worst * to_decode[r] for r in lost):
+    most = options["max_dropped"] / 100
+    counts = pd.DataFrame(count_fates(events)).fillna(0).astype(int)  # (fates, runs)
+    losses = counts.drop(index=[*_NO_LOSS], errors="ignore")
+    to_decode = counts.drop(index=[*_UNWANTED], errors="ignore").sum()
+    lost, n = losses.sum(), to_decode.sum()
+    worst = max(most, _MOST_OF_RUN)
+    if lost.sum() <= most * n and (lost <= worst * to_decode).all():
         return
     words = "; ".join(
-        f"{sum(by_run.values())} {fate} (run {', '.join(by_run)})"
-        for fate, by_run in reasons.items()
+        f"{by_run.sum()} {fate} (run {', '.join(by_run.index[by_run > 0])})"
+        for fate, by_run in losses.iterrows()
     )
-    shares = [lost[run] / max(to_decode[run], 1) for run in lost]
-    shares = [share for share in shares if share > _MOST_OF_RUN] + [total / max(n, 1)]
+    shares = lost / to_decode.clip(lower=1)
+    share = max([lost.sum() / max(n, 1), *shares[shares > _MOST_OF_RUN]])
     raise ValueError(
-        f"{total} of {n} events to decode are lost: {words}. Look at the recordings "
-        "and the events; to go on without these, use --max-dropped "
-        f"{min(100, int(100 * max(shares)) + 1)}, in percent."
+        f"{lost.sum()} of {n} events to decode are lost: {words}. Look at the "
+        "recordings and the events; to go on without these, use --max-dropped "
+        f"{min(100, int(100 * share) + 1)}, in percent."
     )
 
 
@@ -318,16 +323,3 @@ def word_runs(counts):
         f"run {run}: {', '.join(f'{n} {fate}' for fate, n in fates.items())}"
         for run, fates in counts.items()
     )
-
-
-def _word_fates(counts):
-    """Word what became of events; None if all are decoded."""
-    sums = {}
-    for fates in counts.values():
-        for fate, n in fates.items():
-            sums[fate] = sums.get(fate, 0) + n
-    decoded, total = sums.pop(DECODED, 0), sum(sums.values())
-    if not total:
-        return None
-    words = ", ".join(f"{n} {fate}" for fate, n in sums.items())
-    return f"{decoded} of {counted(decoded + total, 'event')} decoded: {words}"

@@ -2,13 +2,22 @@
 
 Names of files are taken apart here, and not by nilearn or MNE-BIDS: the former misses
 subjects without sessions where others have some, the latter refuses derivatives.
+
+The files that a result is made of are found here, too, and known by their content.
+Readers open the files that they are given and look for none themselves, so that none is
+read without its content being on record. What is beside a file follows BIDS' rule of
+inheritance: from its folder up to the dataset, names without an entity that differs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
+import nibabel
+
 from ..utils.checks import counted, enumerated, quoted, some_of
+from ..utils.fingerprints import file_checksum
 
 #: What can be decoded -> the folders it is in, the ends of its names, and entities that
 #: a name must have. The first kind of which there is anything in a folder is taken.
@@ -36,6 +45,19 @@ _NO_MAGNITUDE = ("phase", "real", "imag")
 NO_VALUE = "none"
 #: Entities whose values are numbers, so that 1 and 01 are the same; others are labels.
 INDICES = ("chunk", "echo", "flip", "inv", "run", "split")
+#: Options that are files; of those of trials, images of trials are made.
+OF_TRIALS, OF_RESULTS = ("mask_img",), ("labels_img", "lut")
+#: What MNE-BIDS reads beside a recording, by the last part of the name.
+_BESIDE = (
+    *("events.tsv", "events.json", "channels.tsv", "electrodes.tsv"),
+    *("coordsystem.json", "scans.tsv", "participants.tsv"),
+)
+#: Entities by which parts of one recording, or what comes with it, may differ.
+_OF_PARTS = ("split", "space")
+#: Entities that say where the voxels of an image are.
+_OF_SPACE = ("space", "cohort", "res", "den")
+_MASKS = ("mask.nii.gz", "mask.nii")
+_CONFOUNDS = ("timeseries.tsv", "regressors.tsv")
 
 
 @dataclass(frozen=True)
@@ -67,16 +89,13 @@ class Unit:
     @property
     def runs(self):
         """What tells each run from the others, in their order."""
-        values = [
-            {name: each.entities.get(name) for name in _OF_RUNS}
-            for each in self.recordings
-        ]
-        telling = [n for n in _OF_RUNS if len({v[n] for v in values}) > 1]
-        if telling == ["run"] or not telling:
-            return [v["run"] or "1" for v in values]
+        several = [each.entities for each in self.recordings]
+        telling = [n for n in _OF_RUNS if len({x.get(n) for x in several}) > 1]
+        if telling in ([], ["run"]):
+            return [x.get("run") or "1" for x in several]
         return [
-            "_".join(f"{name}-{v[name]}" for name in telling if v[name]) or "first"
-            for v in values
+            "_".join(f"{n}-{x[n]}" for n in telling if x.get(n)) or "first"
+            for x in several
         ]
 
     @property
@@ -102,14 +121,9 @@ def stem_of_file(path):
 
 def same_value(entity, value, other):
     """Whether two values of an entity are the same: run-1 is run-01."""
-    if value == other:
-        return True
-    numbers = [str(each) for each in (value, other)]
-    return (
-        entity in INDICES
-        and all(map(str.isdecimal, numbers))
-        and (int(numbers[0]) == int(numbers[1]))
-    )
+    numbers = [x for x in map(str, (value, other)) if x.isdecimal()]
+    both = entity in INDICES and len(numbers) == 2
+    return value == other or (both and int(numbers[0]) == int(numbers[1]))
 
 
 def check_dataset(folder, what):
@@ -129,24 +143,23 @@ def find_units(options):
     datatype, kind, found = _choose_kind(_recordings(root, options), root, options)
     if options["derivatives"]:
         found = _with_raw_names(found, options["bids_dir"])
-    tasks = options["task"]
-    found = _select(found, "session", "ses", options["session"], root)
-    found = _select(found, "task", "task", tasks, root)
-    found = _select(found, "run", "run", options["run_label"], root)
+    for flag, entity in (("session", "ses"), ("task", "task"), ("run", "run")):
+        wanted = options["run_label" if flag == "run" else flag]
+        found = _select(found, flag, entity, wanted, root)
     subjects, space = subjects_of(root, options["participant_label"]), None
     if kind in ("bold", "images"):
         found, space = _choose_space(found, options["space"], root)
     units, missing = [], {}
-    all_tasks = sorted({r.entities.get("task") or "" for r in found})
+    every = {r.entities.get("task", "") for r in found}
     for subject in subjects:
         own = [r for r in found if r.entities["sub"] == subject]
-        for task in all_tasks:
-            runs = [r for r in own if (r.entities.get("task") or "") == task]
+        for task in sorted(every):
+            runs = [r for r in own if r.entities.get("task", "") == task]
             unit = Unit(subject, task or None, datatype, kind, tuple(runs), space)
             if runs:
                 _check_unit(unit)
                 units.append(unit)
-            elif tasks is not None or not own:
+            elif options["task"] is not None or not own:
                 of_task = f" of task {task!r}" if task else ""
                 missing[unit.name] = (
                     f"there are no runs{of_task} in {root / f'sub-{subject}'}. Leave "
@@ -162,23 +175,26 @@ def find_units(options):
 def _with_raw_names(recordings, raw):
     """Recordings with runs numbered as in the raw dataset: 01, not 1."""
 
-    def places(entities):
-        """Entities that are numbers -> what others share that are named like them."""
+    def numbers(entities):
+        """Entities that are numbers, each with what others share that are the same."""
         of_run = tuple(entities.get(name) for name in ("sub", "ses", "task"))
-        numbers = {n: v for n, v in entities.items() if n in INDICES and v.isdecimal()}
-        return {name: (of_run, name, int(value)) for name, value in numbers.items()}
+        for name, value in entities.items():
+            if name in INDICES and value.isdecimal():
+                yield name, value, (of_run, name, int(value))
 
-    written, renamed = {}, []
+    written = {}
     for subject in sorted({each.entities["sub"] for each in recordings}):
         for path in sorted((raw / f"sub-{subject}").rglob("*_*.*")):
-            entities = entities_of(path)
-            for name, place in places(entities).items():
-                written.setdefault(place, entities[name])
-    for each in recordings:
-        own = each.entities
-        names = {n: written.get(place, own[n]) for n, place in places(own).items()}
-        renamed.append(replace(each, entities=own | names))
-    return renamed
+            for _, value, shared in numbers(entities_of(path)):
+                written.setdefault(shared, value)
+    return [
+        replace(
+            each,
+            entities=each.entities
+            | {n: written.get(shared, x) for n, x, shared in numbers(each.entities)},
+        )
+        for each in recordings
+    ]
 
 
 def _recordings(root, options):
@@ -223,7 +239,7 @@ def _word_others(root, wanted, others):
     pairs = {f"{n}-{x.entities.get(n, NO_VALUE)}" for x in others for n in names}
     there = ", ".join(sorted(pairs))
     if wanted:
-        asked = " ".join("-".join(pair) for pair in wanted.items())
+        asked = " ".join(map("-".join, wanted.items()))
         return (
             f"--entity {asked}: no recording has that in its name. Those of {root} "
             f"have: {there}."
@@ -237,10 +253,9 @@ def _word_others(root, wanted, others):
 
 def _order(recording):
     """What recordings are sorted by: runs by their numbers, else by name."""
-    entities = recording.entities
-    run = entities.get("run") or ""
+    names = ("sub", "ses", "task", "acq", "dir", "run")
+    *rest, run = (recording.entities.get(name, "") for name in names)
     number = int(run) if run.isdecimal() else 0
-    rest = [entities.get(n) or "" for n in ("sub", "ses", "task", "acq", "dir")]
     return (*rest, number, run, recording.path.name)
 
 
@@ -389,12 +404,11 @@ def subjects_of(root, wanted=None):
     return sorted(set(wanted))
 
 
-def _space_of(recording):
+def space_of(entities):
     """The space of an image as fMRIPrep is asked for it: MNI...:res-2."""
-    entities = recording.entities
     parts = [entities.get("space")]
     parts += [f"{n}-{entities[n]}" for n in ("cohort", "res") if n in entities]
-    return ":".join(filter(None, parts)) or None
+    return ":".join(filter(None, parts)) or NO_VALUE
 
 
 def _surfaces_of(root):
@@ -408,10 +422,9 @@ def _choose_space(found, wanted, root):
     """The recordings in one space, and that space."""
     of_space = {}
     for each in found:
-        of_space.setdefault(_space_of(each) or NO_VALUE, []).append(each)
-    named = {
-        x: x + " (that of the scanner)" * (x == NO_VALUE) for x in sorted(of_space)
-    }
+        of_space.setdefault(space_of(each.entities), []).append(each)
+    scanner = " (that of the scanner)"
+    named = {x: x + scanner * (x == NO_VALUE) for x in sorted(of_space)}
     chosen = [*named]
     if wanted is not None:
         chosen = [x for x in named if wanted in (x, x.split(":")[0])]
@@ -464,3 +477,311 @@ def _word_choice(several, kind):
         "them to one file for each run, with a table of the trials beside it."
     )
     return f"Choose one with {enumerated(told, 'or')}.{conditions * (kind == 'images')}"
+
+
+# --------------------------------------------------------------- the files of a result
+
+
+@dataclass(frozen=True)
+class Run:
+    """The files of one run, and what it is called."""
+
+    label: str
+    path: Path  #: the recording, or the images
+    events: Path | None = None  #: a table of the events, or of the volumes
+    sidecars: tuple = ()  #: .json files that say when scans were taken, nearest first
+    mask: Path | None = None
+    confounds: Path | None = None
+    parts: tuple = ()  #: what the readers of others open beside these
+
+    @property
+    def files(self):
+        """All of them."""
+        own = () if self.path.is_dir() else (self.path,)
+        single = filter(None, (self.events, self.mask, self.confounds))
+        return [*own, *single, *self.sidecars, *self.parts]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files of what is decoded together, with what they held when found."""
+
+    subject: str
+    kind: str  #: "epochs", "raw", "bold" or "images"
+    runs: tuple
+    given: dict  #: options that are files -> all files that they stand for
+    states: dict = field(default_factory=dict)  #: file -> (checksum, state on disk)
+
+    def record(self, places, options=OF_TRIALS + OF_RESULTS):
+        """What a record holds: names of files -> their checksums."""
+        files = {path for run in self.runs for path in run.files}
+        files.update(*(self.given.get(name, ()) for name in options))
+        return {uri(path, places): self.states[path][0] for path in sorted(files)}
+
+    def check_unchanged(self):
+        """Refuse files that were written while they were read."""
+        for path, (known, state) in self.states.items():
+            if _state_of(path) != state and _checksum_for(path, self.subject) != known:
+                raise ValueError(
+                    f"{path} changed while it was read. Run the command again once "
+                    "nobody writes into the dataset."
+                )
+
+
+def find_inputs(unit, options):
+    """The `Inputs` of a unit; reads every file to know its content."""
+    find = _FINDERS[unit.kind]
+    runs = tuple(
+        find(label, each, options)
+        for label, each in zip(unit.runs, unit.recordings, strict=True)
+    )
+    given = {
+        name: _files_of_image(options[name])
+        for name in OF_TRIALS + OF_RESULTS
+        if options[name] is not None
+    }
+    files = {path for run in runs for path in run.files}.union(*given.values())
+    states = {path: _read_state(path, unit.subject) for path in sorted(files)}
+    return Inputs(unit.subject, unit.kind, runs, given, states)
+
+
+# ---------------------------------------------------------------------------- contents
+
+
+def _read_state(path, subject):
+    """The checksum of a file for a subject, and its state on disk."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no file. Put one in its place, or move it away.")
+    try:
+        state = _state_of(path)  # before it is read
+        return _checksum_for(path, subject), state
+    except OSError as error:
+        hint = ""
+        if path.is_symlink() and not path.exists():
+            hint = " It is a link to nothing; with DataLad, get its content first."
+        raise ValueError(f"{path} cannot be read ({error.strerror}).{hint}") from error
+
+
+def _checksum_for(path, subject):
+    """A checksum of what a file holds for a subject."""
+    if path.name != "participants.tsv":
+        return file_checksum(path)
+    first, *others = path.read_bytes().splitlines() or [b""]
+    own = [
+        line for line in others if line.split(b"\t")[0] == b"sub-%s" % subject.encode()
+    ]
+    return sha256(b"\n".join([first, *own])).hexdigest()
+
+
+def _state_of(path):
+    """What tells that a file was written meanwhile."""
+    state = path.stat()
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+
+
+def dataset_places(options):
+    """The folders of the datasets by the names that links give them."""
+    places = {"raw": options["bids_dir"], "preprocessed": options["derivatives"]}
+    return {name: folder for name, folder in places.items() if folder}
+
+
+def uri(path, places):
+    """The name of a file in one of the datasets, as BIDS writes it."""
+    path = Path(path)
+    for name, folder in reversed(places.items()):
+        if path.is_relative_to(folder):
+            return f"bids:{name}:{path.relative_to(folder).as_posix()}"
+    return path.absolute().as_uri()
+
+
+# ------------------------------------------------------------------------------ finding
+
+
+def _find_epochs(label, recording, options):
+    """The `Run` of a file of epochs, which may have further parts."""
+    path, stem = recording.path, recording.path.name.partition(".fif")[0]
+    further = [
+        each
+        for each in _files_in(path.parent)
+        if each.name.startswith(f"{stem}-") and ".fif" in each.name
+    ]
+    return Run(label, path, parts=tuple(further + _parts_of(recording)))
+
+
+def _find_raw(label, recording, options):
+    """The `Run` of a raw recording, with all that MNE-BIDS may read of it."""
+    events = _events_of(recording, options)
+    path, own = recording.path, recording.entities
+    root, datatype = recording.root, path.parent.name
+    subject = root / f"sub-{own['sub']}"
+    sessions = [subject / f"ses-{own.get('ses')}"]
+    if own.get("ses") is None:
+        sessions = [p for p in sorted(subject.iterdir()) if p.name.startswith("ses-")]
+    folders = [subject, *sessions]
+    parts = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else []
+    for folder in (root, *folders, *(each / datatype for each in folders)):
+        for each in _files_in(folder):
+            if each.name.rpartition("_")[2] in (*_BESIDE, f"{datatype}.json"):
+                # Of the entities that two names share none differs.
+                shared = _telling(entities_of(each)).items()
+                if all(same_value(k, own[k], v) for k, v in shared if k in own):
+                    parts.append(each)
+    parts = dict.fromkeys(parts + _parts_of(recording))
+    parts.pop(events, None)
+    return Run(label, path, events, parts=tuple(parts))
+
+
+def _find_bold(label, recording, options):
+    """The `Run` of a preprocessed BOLD run."""
+    events, own = _events_of(recording, options), recording.entities
+    confounds, parts = None, ()
+    if options["confounds"] != ["none"]:
+        # In the folder of the run, as nilearn looks for it, which refuses two of them.
+        also = {"desc": "confounds"}
+        for path in _named_in(recording.path.parent, recording, _CONFOUNDS, also)[:1]:
+            confounds, about = path, path.with_suffix(".json")
+            parts = (about,) if about.is_file() else ()
+    sidecar = recording.path.with_name(f"{stem_of_file(recording.path)}.json")
+    sidecars = [sidecar] if _is_there(sidecar) else []
+    also = [("desc", own["desc"])]
+    for level in _levels(recording, recording.root, ("bold.json",), also):
+        # Beside that of this very image there may be one of another space.
+        if sidecar not in level:
+            sidecars.append(_only(level, recording))
+    return Run(
+        label,
+        recording.path,
+        events,
+        sidecars=tuple(sidecars),
+        mask=None if options["mask_img"] else _mask_of(recording),
+        confounds=confounds,
+        parts=parts,
+    )
+
+
+def _find_images(label, recording, options):
+    """The `Run` of images of single trials, which have a table beside them."""
+    stem = stem_of_file(recording.path)
+    events = recording.path.with_name(f"{stem}.tsv")
+    if not _is_there(events):
+        events = beside(recording, recording.root, ("events.tsv",))
+    if events is None:
+        raise ValueError(
+            f"{recording.path.name} has no table of its volumes: there is no "
+            f"{stem}.tsv beside it."
+        )
+    mask = None
+    if not options["mask_img"]:
+        # Masks may have the names of their images, with _mask.
+        own = [recording.path.with_name(f"{stem}_{ending}") for ending in _MASKS]
+        mask = next(filter(_is_there, own), None) or _mask_of(recording)
+    return Run(label, recording.path, events, mask=mask)
+
+
+#: Kinds of recordings -> what finds the files of a run.
+_FINDERS = {
+    "epochs": _find_epochs,
+    "raw": _find_raw,
+    "bold": _find_bold,
+    "images": _find_images,
+}
+
+
+def _events_of(recording, options):
+    """The table of events of a recording, or say that there is none."""
+    events = beside(recording, options["bids_dir"], ("events.tsv",))
+    if events is None:
+        raise ValueError(
+            f"{recording.path.name} has no events: there is no events.tsv for it in "
+            f"{options['bids_dir']}."
+        )
+    return events
+
+
+def beside(recording, root, suffixes, also=()):
+    """The file of a recording with another suffix, in a dataset; None for none.
+
+    That of the nearest folder, where there must be one only. Suffixes have the ending;
+    `also` are entities that the name must have, None for those that it must not have.
+    """
+    found = next(_levels(recording, root, suffixes, also), None)
+    return found and _only(found, recording)
+
+
+def _levels(recording, root, suffixes, also):
+    """Yield files of a recording in every folder that has any, the nearest first."""
+    where = recording.path.parent.relative_to(recording.root)
+    for folder in (where, *where.parents):
+        if found := _named_in(root / folder, recording, suffixes, dict(also)):
+            yield found
+
+
+def _named_in(folder, recording, suffixes, also):
+    """The files in a folder that are of a recording, by their entities and suffix."""
+    found, own = [], recording.entities
+    for path in _files_in(folder):
+        entities = entities_of(path)
+        del entities["suffix"]
+        extra = {key: entities.pop(key, None) for key in also}
+        if (
+            path.name.rpartition("_")[2] in suffixes
+            and extra == also
+            and all(same_value(k, own.get(k), v) for k, v in entities.items())
+        ):
+            found.append(path)
+    return found
+
+
+def _only(found, recording):
+    """The only file that is found; BIDS allows no more in one folder."""
+    if len(found) > 1:
+        raise ValueError(
+            f"{quoted([path.name for path in found], 4)} are both for "
+            f"{recording.path.name}, by their names, and BIDS allows one in a folder. "
+            f"Keep that of the run, in {found[0].parent}."
+        )
+    return found[0]
+
+
+def _mask_of(recording):
+    """The brain mask in the space of a run; None for none."""
+    space = [(name, recording.entities.get(name)) for name in _OF_SPACE]
+    return beside(recording, recording.root, _MASKS, [("desc", "brain"), *space])
+
+
+def _parts_of(recording):
+    """Files beside a recording that have its name: data, marks, more parts."""
+    own = _telling(recording.entities)
+    return [
+        path
+        for path in _files_in(recording.path.parent)
+        if path != recording.path and _telling(entities_of(path)) == own
+    ]
+
+
+def _telling(entities):
+    """The entities that tell a recording from others, not parts of it."""
+    return {k: v for k, v in entities.items() if k not in ("suffix", *_OF_PARTS)}
+
+
+def _files_in(folder):
+    """The files in a folder by name; also links whose files are missing."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if not path.is_dir())
+
+
+def _is_there(path):
+    """Whether there is a file, or a link whose file is missing."""
+    return path.is_file() or path.is_symlink()
+
+
+def _files_of_image(path):
+    """The files of an image or table: headers may be files of their own."""
+    path = Path(path)
+    try:
+        parts = nibabel.load(path).file_map.values()
+    except Exception:  # a table, or damaged, which its reader says
+        return (path,)
+    files = [Path(part.filename) for part in parts if part.filename is not None]
+    return tuple(dict.fromkeys([path, *(each for each in files if each.is_file())]))

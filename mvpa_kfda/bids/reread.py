@@ -3,13 +3,21 @@
 from dataclasses import replace
 from pathlib import Path
 
-from .analyses import ANALYSES
-from .app import NOT_OF_RESULTS, outputs_of
+from .analyses import ANALYSES, check_readers, read_trials
+from .app import outputs_of
 from .config import convert
 from .events import LABEL
-from .find import NO_VALUE, check_dataset, entities_of, find_units
-from .read import check_readers, read_trials
-from .sources import OF_RESULTS, OF_TRIALS, dataset_places, find_inputs, uri
+from .find import (
+    OF_RESULTS,
+    check_dataset,
+    dataset_places,
+    entities_of,
+    find_inputs,
+    find_units,
+    space_of,
+    uri,
+)
+from .store import NOT_OF_RESULTS
 from .write import read_json
 
 _DESCRIPTION = "dataset_description.json"
@@ -77,23 +85,24 @@ def read_again(path, options, known):
         )
     unit = replace(units[0], recordings=tuple(runs))
     check_readers([unit])
-    trials = _trials_of(unit, record, options)
+    inputs, trials = find_inputs(unit, options), None
+    if "TrialsFrom" in record["Trials"]:  # of those that were kept, if they still are
+        trials = outputs_of(unit, inputs, options)[1].trials
+    trials = read_trials(inputs, options) if trials is None else trials
     given = {"groups": trials.groups}
     if not ANALYSES[options["analysis"]].images:
         labels = trials.table[LABEL].to_numpy()
         return trials.data, labels, given
     given["mask_img"] = trials.mask_img
-    for name in ("labels_img", "lut"):
-        if options[name] is not None:
-            given[name] = options[name]
+    given |= {n: options[n] for n in OF_RESULTS if options[n] is not None}
     return trials.data, (trials.table, LABEL), given
 
 
 def _recorded(record, path, known):
     """The options in a record that results depend on, and no others."""
     where = f"{Path(path).with_suffix('.json')}, 'Options'"
-    left_out = (*NOT_OF_RESULTS, *OF_TRIALS, *OF_RESULTS)
-    found = {n: x for n, x in record["Options"].items() if n not in left_out}
+    recorded = record["Options"].items()
+    found = {n: x for n, x in recorded if n not in NOT_OF_RESULTS}
     unknown = sorted(set(found) - set(known))
     if unknown:
         raise ValueError(f"{where}: {', '.join(unknown)} are no options of mvpa-kfda.")
@@ -109,22 +118,10 @@ def _chosen(path):
             f"The name {Path(path).name} does not have {' and '.join(missing)}, as "
             "those of subjects' results have. Give it its name again."
         )
-    space = [entities.get("space")]
-    space += [f"{key}-{entities[key]}" for key in ("cohort", "res") if key in entities]
     return {
         "participant_label": [entities["sub"]],
         "task": None if "task" not in entities else [entities["task"]],
-        "space": ":".join(filter(None, space)) or NO_VALUE,
+        "space": space_of(entities),
         "datatype": folder,
         "desc": entities["desc"],
     }
-
-
-def _trials_of(unit, record, options):
-    """The trials of a unit, those that were kept if the result is of these."""
-    inputs = find_inputs(unit, options)
-    if "TrialsFrom" in record["Trials"]:
-        _, kept = outputs_of(unit, inputs, options, options["desc"])
-        if kept.trials is not None:
-            return kept.trials
-    return read_trials(inputs, options)

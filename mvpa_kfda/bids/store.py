@@ -10,26 +10,27 @@ import os
 import re
 import shlex
 from functools import cached_property
-from pathlib import Path
 
 import nibabel
 import nilearn
 import numpy as np
+import pandas as pd
 
 from .. import __version__
-from ..results.load import load_result
 from ..utils.checkpoint import digest
 from ..utils.checks import warn
 from ..utils.files import write_json, write_whole
 from ..utils.fingerprints import file_checksum as checksum
 from ..utils.plain import recorded
-from .bold import ESTIMATES
+from .analyses import unused_options
+from .bold import OF_ESTIMATES
 from .events import TrialInputs, read_events_tsv
+from .find import OF_RESULTS, OF_TRIALS
 from .write import (
-    COLUMNS,
     about_files,
     describe_column,
     entity_value,
+    part_of,
     read_json,
     relative,
     write_table,
@@ -40,10 +41,15 @@ _ENDS = (
     r"_(decoding\.(h5|tsv|json|verified\.json)|peaks\.(tsv|json)"
     r"|stat-[A-Za-z0-9]+_statmap\.(nii\.gz|json))"
 )
-#: Options of the command that are files, and what ``verify`` calls them.
-_FILES = {"mask_img": "--mask-img", "labels_img": "--labels-img", "lut": "--lut"}
+#: Options on which no number depends; what they choose is in the names of files, or the
+#: content of what they name among the inputs.
+NOT_OF_RESULTS = (
+    *("bids_dir", "output_dir", "derivatives", "participant_label", "session"),
+    *("task", "run_label", "space", "datatype", "desc", "n_jobs", "config"),
+    *("name", "keep_betas", *OF_TRIALS, *OF_RESULTS),
+)
 #: Options that trials of images depend on.
-_OF_TRIALS = {*("by", "where", "estimate", "max_dropped")}.union(*ESTIMATES.values())
+_OF_TRIALS = ("by", "where", "estimate", "max_dropped", *OF_ESTIMATES)
 #: The parts of a record of trials that are looked at, and what they are.
 _PARTS = {"Checksums": dict, "TextColumns": list, "Trials": dict, "Notes": list}
 #: Older pandas reads numbers that differ by so much from those that it wrote.
@@ -53,6 +59,18 @@ _ROUNDED = 1e-12
 def _short_digest(*content):
     """A digest that fits into the name of a file."""
     return digest(*content).removeprefix("digest:")[:16]
+
+
+def options_of_results(options):
+    """The options on which results depend, as they are recorded.
+
+    Those that were given or have a value of their own; what the others came to is among
+    the parameters of the result.
+    """
+    left_out = {*NOT_OF_RESULTS, *unused_options(options)}
+    return recorded(
+        {n: v for n, v in options.items() if v is not None and n not in left_out}
+    )
 
 
 def are_as_written(folder, checksums):
@@ -85,23 +103,21 @@ def is_whole(result_path):
 class Output:
     """The files of one result.
 
-    `inputs` maps the names of files to their checksums, `page` is where the result is
-    shown, and `line` the command that verifies it. Of the options those are recorded
-    that were given or have a value of their own; what the others came to is among the
-    parameters of the result.
+    `inputs` maps the names of files to their checksums, and `page` is where the result
+    is shown.
     """
 
-    def __init__(self, folder, stem, inputs, options, page, line):
+    def __init__(self, folder, stem, inputs, page, options):
         self.folder, self.stem, self.page = folder, stem, page
-        self._line = line
-        given = {name: each for name, each in options.items() if each is not None}
-        self.inputs, self.options = inputs, recorded(given)
+        self.inputs, self.options = inputs, options_of_results(options)
         self.digest = _short_digest(self.inputs, self.options)
         self.result_path = folder / f"{stem}_decoding.h5"
         self.record_path = folder / f"{stem}_decoding.json"
         self.checkpoint = folder / f".{stem}_{self.digest}.checkpoint"
+        self._verify = self._verify_command(options)
         self._old = read_json(self.record_path)
         self._trials, self._result = self._old.get("Trials"), self._old.get("Result")
+        self._sources = self._old.get("Sources", [])
 
     def check(self):
         """Refuse to replace what is not known to be of this command, or no file."""
@@ -115,11 +131,6 @@ class Output:
                 "says how it was made. Move it away to have it made anew."
             )
 
-    @property
-    def sources(self):
-        """The recordings that the result that is there is of."""
-        return self._old.get("Sources", [])
-
     @cached_property
     def result_is_there(self):
         """Whether the result is there as it was made of the same inputs and options."""
@@ -132,17 +143,16 @@ class Output:
         """Whether nothing is left to do but the page."""
         return self.result_is_there and is_whole(self.result_path)
 
-    def changes(self, keys):
+    def changes(self, config):
         """Word what differs from the result that is there; empty if there is none.
 
-        `keys` maps options to what they are called on the command line.
+        `config` has what options are called on the command line.
         """
         if not self.result_path.exists():
             return ""
-        old, new = self._old.get("Options"), self.options
-        old = old if isinstance(old, dict) else {}
+        old, new = part_of(self._old, "Options"), self.options
         names = [
-            f"--{keys.get(n, n)}" for n in {**old, **new} if old.get(n) != new.get(n)
+            f"--{config.get(n, [n])[0]}" for n in old | new if old.get(n) != new.get(n)
         ]
         if self._old.get("Inputs") != self.inputs:
             names.append("input files")
@@ -172,96 +182,57 @@ class Output:
 
     def save(self, result, sources, trials=None):
         """Write a result, after the record of it; `trials` says how they were made."""
+        self._sources, self._trials = sources, trials
 
         def write(draft):
             result.save(draft)
-            self._trials, self._result = trials, checksum(draft)
+            self._result = checksum(draft)
             self.result_path.unlink(missing_ok=True)
-            self._record(result, sources, {})  # without files: there is more to write
+            self._record(result, {}, {})  # without files: there is more to write
 
         write_whole(self.result_path, write, follow=False)
         self.checkpoint.unlink(missing_ok=True)
 
-    def load(self):
-        """The result that is there."""
-        return load_result(self.result_path)
-
-    def finish(self, result, sources, corrections, maps, summary):
+    def finish(self, result, corrections, summary):
         """Write tables and maps, and last the record of all files.
 
-        The table has all positions or, of `maps`, the peaks.
+        The table has all positions or, of volumes, the peaks.
         """
-        more, names = {"Summary": summary}, []
-        if not maps:
-            table = result.to_dataframe(
-                [name for name in corrections if name != "none"]
-            )
+        tested = [name for name in corrections if name != "none"]
+        names, more, geometry = [], {"Summary": summary}, result.geometry
+        if geometry is None or geometry.kind != "volume":
+            table = result.to_dataframe(tested)
             names = [f"{self.stem}_decoding.tsv"]
             write_table(table, self.folder / names[0])
-            more |= _described_columns(result, table)
+            more |= {name: describe_column(name, result) for name in table}
         elif result.has_p:
             table, stem = result.peaks(*corrections[:1]), f"{self.stem}_peaks"
             names = [f"{stem}.tsv", f"{stem}.json"]
             write_table(table.round(dict.fromkeys("xyz", 3)), self.folder / names[0])
-            about = {
-                "Description": "Peaks of the positions with p <= 0.05, with the "
-                f"correction {corrections[0]!r}",
-                **self._about(result, sources),
-                **_described_columns(result, table),
-            }
+            words = "Peaks of the positions with p <= 0.05, with the correction "
+            about = self._about(result, f"{words}{corrections[0]!r}")
+            about |= {name: describe_column(name, result) for name in table}
             write_json(self.folder / names[1], about, follow=False)
-        geometry = result.geometry
         if geometry is not None and geometry.base.kind == "volume":
-            names += self._write_maps(result, corrections, sources)
+            names += self._write_maps(result, tested)
         files = {name: checksum(self.folder / name) for name in names}
-        self._record(result, sources, files, more)
+        self._record(result, files, more)
 
-    def _record(self, result, sources, files, more=None):
-        """Write the record."""
-        content = recorded(
-            {
-                "Description": "Result of mvpa_kfda, read by mvpa_kfda.load_result",
-                **self._about(result, sources),
-                "Digest": self.digest,
-                "Inputs": self.inputs,
-                "Result": self._result,
-                "Files": files,
-                **(more or {}),
-            }
-        )
-        content["Checksum"] = digest(content)
-        write_json(self.record_path, content, follow=False)
-
-    def _about(self, result, sources):
-        """What every JSON file says."""
-        return {
-            **about_files(sources),
-            **({} if self._trials is None else {"Trials": self._trials}),
-            "Options": self.options,
-            "Parameters": result.parameters,
-            "Versions": result.versions,
-            "Verify": self._line,
-        }
-
-    def _write_maps(self, result, corrections, sources):
+    def _write_maps(self, result, corrections):
         """Write maps of scores and p-values."""
-        maps = {}
-        for metric in result.scalar_metrics:
-            words = describe_column(metric, result)["Description"]
-            maps[entity_value(metric)] = metric, {}, words
+        maps = {metric: (metric, "none") for metric in result.scalar_metrics}
         if result.has_p:
-            maps["p"] = "p", {"correction": "none"}, COLUMNS["p"][0]
-            for name in corrections:
-                if name != "none":
-                    words = f"p-value, with the correction {name!r}"
-                    maps[entity_value(f"p-{name}")] = "p", {"correction": name}, words
-            maps["z"] = "z", {"correction": "none"}, "Normal deviate of the p-value"
+            maps["p"] = "p", "none"
+            maps |= {f"p_{name}": ("p", name) for name in corrections}
+            maps["z"] = "z", "none"
         names = []
-        for label, (name, options, words) in maps.items():
-            stem = f"{self.stem}_stat-{label}_statmap"
-            image = result.to_img(name, **options)
+        for column, (name, correction) in maps.items():
+            stem = f"{self.stem}_stat-{entity_value(column)}_statmap"
+            image = result.to_img(name, correction=correction)
             write_whole(self.folder / f"{stem}.nii.gz", image.to_filename, follow=False)
-            about = {"Description": words, **self._about(result, sources)}
+            words = describe_column(column, result)["Description"]
+            words = "Normal deviate of the p-value" if column == "z" else words
+            about = self._about(result, words)
             chance = result.chances.get(name, np.nan)
             if np.isfinite(chance):
                 about["Chance"] = float(chance)
@@ -271,10 +242,38 @@ class Output:
             names += [f"{stem}.nii.gz", f"{stem}.json"]
         return names
 
+    def _record(self, result, files, more):
+        """Write the record."""
+        about = self._about(
+            result, "Result of mvpa_kfda, read by mvpa_kfda.load_result"
+        )
+        about |= {"Digest": self.digest, "Inputs": self.inputs, "Result": self._result}
+        content = recorded(about | {"Files": files} | more)
+        content["Checksum"] = digest(content)
+        write_json(self.record_path, content, follow=False)
 
-def _described_columns(result, table):
-    """Descriptions of the columns of a table."""
-    return {name: describe_column(name, result) for name in table.columns}
+    def _about(self, result, description):
+        """What every JSON file says."""
+        return {
+            "Description": description,
+            **about_files(self._sources),
+            **({} if self._trials is None else {"Trials": self._trials}),
+            "Options": self.options,
+            "Parameters": result.parameters,
+            "Versions": result.versions,
+            "Verify": self._verify,
+        }
+
+    def _verify_command(self, options):
+        """The command that verifies the result, from the folder of the output."""
+        folder = options["output_dir"]
+        words = ["mvpa-kfda", "verify", relative(self.result_path, folder)]
+        if "analysis" in options:  # else it is a test of the group
+            for name in ("bids_dir", "derivatives", *OF_TRIALS, *OF_RESULTS):
+                if options.get(name) is not None:
+                    flag = f"--{name.replace('_', '-')}"
+                    words += [flag, relative(options[name], folder)]
+        return shlex.join(words)
 
 
 def _is_plain(path):
@@ -291,18 +290,6 @@ def _check_plain(path):
         )
 
 
-def verify_command(path, options, of_group=False):
-    """The command that verifies a result, from the folder of the output."""
-    folder = options["output_dir"]
-    words = ["mvpa-kfda", "verify", Path(path).relative_to(folder).as_posix()]
-    if not of_group:
-        flags = {"bids_dir": "--bids-dir", "derivatives": "--derivatives", **_FILES}
-        for name, flag in flags.items():
-            if options.get(name) is not None:
-                words += [flag, relative(options[name], folder)]
-    return shlex.join(words)
-
-
 # ------------------------------------------------------------------------------ trials
 
 
@@ -315,9 +302,8 @@ class KeptTrials:
 
     def __init__(self, folder, stem, inputs, options):
         self.folder, self.name = folder, f"{stem}_betaseries"
-        self.options = recorded(
-            {n: v for n, v in options.items() if v is not None and n in _OF_TRIALS}
-        )
+        of_results = options_of_results(options)
+        self.options = {n: v for n, v in of_results.items() if n in _OF_TRIALS}
         made_by = [__version__, nilearn.__version__]
         self.digest = _short_digest(made_by, inputs, self.options)
 
@@ -344,10 +330,9 @@ class KeptTrials:
         self.folder.mkdir(parents=True, exist_ok=True)
         sidecar = self.folder / f"{self.name}.json"
         sidecar.unlink(missing_ok=True)
-        images, table, mask = (
-            self.folder / f"{self.name}{ending}"
-            for ending in (".nii.gz", ".tsv", "_mask.nii.gz")
-        )
+        endings = (".nii.gz", ".tsv", "_mask.nii.gz")
+        paths = [self.folder / f"{self.name}{ending}" for ending in endings]
+        images, table, mask = paths
         write_whole(images, trials.data.to_filename, follow=False)
         write_table(trials.table, table)
         write_whole(mask, trials.mask_img.to_filename, follow=False)
@@ -367,7 +352,6 @@ class KeptTrials:
         }
         if _same_table(read_events_tsv(table, texts), trials.table):
             record["Digest"] = self.digest
-            paths = images, table, mask
             record["Checksums"] = {path.name: checksum(path) for path in paths}
         else:
             warn(
@@ -379,16 +363,10 @@ class KeptTrials:
 
 def _same_table(table, other):
     """Whether tables have the same values, missing ones included."""
-    return list(table) == list(other) and all(
-        _same_column(table[name], other[name]) for name in table
-    )
-
-
-def _same_column(column, other):
-    """Whether columns have the same values, missing ones included."""
-    if not np.array_equal(column.isna(), other.isna()):
+    plain = [x.astype(object).where(x.notna(), None) for x in (table, other)]
+    try:
+        options = {"check_dtype": False, "rtol": _ROUNDED, "atol": 0}
+        pd.testing.assert_frame_equal(*plain, **options)
+    except AssertionError:
         return False
-    values, others = column.dropna().tolist(), other.dropna().tolist()
-    if {type(value) for value in (*values, *others)} == {float}:
-        return np.allclose(values, others, rtol=_ROUNDED, atol=0)
-    return values == others
+    return True

@@ -1,19 +1,29 @@
 """The derivative dataset: names of files, what is in them, and what is said beside.
 
-Every file has a JSON file of the same name that says how it came about.
+Every file has a JSON file of the same name that says how it came about. Of each subject
+and each test of the group there is a page, and one that links all.
 """
 
 import json
 import os
 import re
+from hashlib import sha256
 from pathlib import Path
 
+from jinja2 import Environment
+
 from .. import __version__
+from ..inference.corrections import CORRECTIONS
+from ..reports.html import STYLE, facts_html
 from ..reports.methods import methods_text
 from ..utils.axes import BY_COLUMN
-from ..utils.checks import quoted
+from ..utils.checks import counted, quoted
 from ..utils.files import write_json, write_text, write_whole
+from ..utils.fingerprints import file_checksum
 from ..utils.text import plain_cells
+from ..verification.verdict import record_path
+from .events import word_runs
+from .find import entities_of
 
 NAME = "mvpa_kfda"
 BIDS_VERSION = "1.10.0"
@@ -23,48 +33,54 @@ _IGNORED = (
     *("*_decoding.*", "*_peaks.*", "*_statmap.*", "*_betaseries*"),
 )
 
+#: Facts that the rest of the page has already.
+_KNOWN = ("NumberOfTrials", "TrialsPerClass")
+#: The page that links all others.
+OVERVIEW = "index.html"
+#: What a page ends with, before a checksum.
+_SEAL = b"\n<!-- checksum "
+#: What MNE-BIDS calls datasets that nobody has named.
+_UNNAMED = "unspecified"
 #: Columns of the tables -> what they are.
-COLUMNS = {
-    **{name: (axis.about, axis.unit) for name, axis in BY_COLUMN.items() if axis.unit},
-    **{name: (axis.about,) for name, axis in BY_COLUMN.items() if not axis.unit},
-    "region": ("Name or number of the region",),
-    "x": ("Place in the space of the image, to the right", "mm"),
-    "y": ("Place in the space of the image, to the front", "mm"),
-    "z": ("Place in the space of the image, upwards", "mm"),
-    "n_features": ("Number of features that were decoded together",),
-    "n_voxels": ("Number of voxels that were decoded together",),
-    "score": ("Score at the peak",),
-    "cluster": ("Number of the cluster that the peak is in",),
-    "cluster_size_mm3": ("Size of the whole cluster", "mm^3"),
-    "cluster_size": ("Number of positions in the whole cluster",),
-    "p": ("p-value, not corrected for the number of positions",),
-    "p_majority": (
-        "p-value of the hypothesis that at most half of the population have an effect, "
-        "not corrected for the number of positions",
-    ),
-    "gamma_0": ("Lower bound of the prevalence of the effect in the population",),
-    "statistic": ("Statistic of the test over subjects",),
-    "median": ("Median score over subjects",),
+COLUMNS = {name: axis.about for name, axis in BY_COLUMN.items()} | {
+    "region": "Name or number of the region",
+    "x": "Place in the space of the image, to the right",
+    "y": "Place in the space of the image, to the front",
+    "z": "Place in the space of the image, upwards",
+    "n_features": "Number of features that were decoded together",
+    "n_voxels": "Number of voxels that were decoded together",
+    "score": "Score at the peak",
+    "cluster": "Number of the cluster that the peak is in",
+    "cluster_size_mm3": "Size of the whole cluster",
+    "cluster_size": "Number of positions in the whole cluster",
+    "p": "p-value, not corrected for the number of positions",
+    "p_majority": "p-value of the hypothesis that at most half of the population have "
+    "an effect, not corrected for the number of positions",
+    "gamma_0": "Lower bound of the prevalence of the effect in the population",
+    "statistic": "Statistic of the test over subjects",
+    "median": "Median score over subjects",
 }
+_UNITS = {name: axis.unit for name, axis in BY_COLUMN.items() if axis.unit}
+_UNITS |= dict.fromkeys("xyz", "mm") | {"cluster_size_mm3": "mm^3"}
 
 
 def describe_column(name, result):
     """What a JSON file says about a column of a table, or about a map."""
     if name in COLUMNS:
-        description, *units = COLUMNS[name]
-        return {"Description": description} | ({"Units": units[0]} if units else {})
+        units = {"Units": _UNITS[name]} if name in _UNITS else {}
+        return {"Description": COLUMNS[name]} | units
     if name.startswith("p_"):
-        majority = name.startswith("p_majority_")
-        correction = name.removeprefix("p_majority_").removeprefix("p_")
-        correction = correction.replace("_", "-")
-        start = COLUMNS["p_majority"][0] if majority else COLUMNS["p"][0]
-        start = start.removesuffix(", not corrected for the number of positions")
+        kind = "p_majority" if name.startswith("p_majority_") else "p"
+        start = COLUMNS[kind].removesuffix(
+            ", not corrected for the number of positions"
+        )
+        correction = name.removeprefix(f"{kind}_").replace("_", "-")
         return {"Description": f"{start}, with the correction {correction!r}"}
     if name in result.chances:
         at = result.worded_chance(name, "is {:g}".format)
-        at = f"; {at}" if at else ""
         what = "Mean score over subjects" if result.has_subjects else "Score"
-        return {"Description": f"{what}, {name.replace('_', ' ')}{at}"}
+        words = f"{what}, {name.replace('_', ' ')}{f'; {at}' if at else ''}"
+        return {"Description": words}
     return {"Description": name.replace("_", " ").capitalize()}
 
 
@@ -101,23 +117,20 @@ def check_output(folder, *inputs):
     target = Path(os.path.realpath(folder))
     for source in filter(None, inputs):
         source = Path(os.path.realpath(source))
-        if target == source:
-            raise ValueError(
-                f"OUTPUT_DIR {folder} is the dataset itself. Use a separate folder, "
-                f"such as {source / 'derivatives' / NAME}."
-            )
         inside = target.parts[len(source.parts) :] if source in target.parents else ()
+        where = "the dataset itself" if target == source else ""
         if inside and inside[0].startswith("sub-"):
+            where = f"inside of {inside[0]} of the dataset"
+        if where:
             raise ValueError(
-                f"OUTPUT_DIR {folder} is inside of {inside[0]} of the dataset. Use a "
-                f"separate folder, such as {source / 'derivatives' / NAME}."
+                f"OUTPUT_DIR {folder} is {where}. Use a separate folder, such as "
+                f"{source / 'derivatives' / NAME}."
             )
     if target.exists() and not target.is_dir():
         raise ValueError(f"OUTPUT_DIR {folder} is a file. Choose a folder.")
     described = target / "dataset_description.json"
     if described.is_file():
-        makers = read_json(described).get("GeneratedBy")
-        makers = makers if isinstance(makers, list) else []
+        makers = part_of(read_json(described), "GeneratedBy", list)
         names = [each.get("Name") for each in makers if isinstance(each, dict)]
         if NAME not in names:
             raise ValueError(
@@ -176,6 +189,12 @@ def read_json(path):
     return content if isinstance(content, dict) else {}
 
 
+def part_of(record, name, kind=dict):
+    """What a record, which may be edited, has by a name; empty if of no such kind."""
+    value = record.get(name)
+    return value if isinstance(value, kind) else kind()
+
+
 def add_citations(folder, result, corrections):
     """Add what was used for a result to the works to cite."""
     path = folder / "CITATION.bib"
@@ -215,3 +234,121 @@ def write_table(table, path):
 def about_files(sources):
     """What JSON files say of who made something, and from which files."""
     return {"Sources": sources, "GeneratedBy": {"Name": NAME, "Version": __version__}}
+
+
+# ------------------------------------------------------------------------------- pages
+
+
+def write_page(paths, page, title):
+    """Write the page of some results; return that it is done, and where it is."""
+    from ..reports.page import report  # draws
+
+    named = {_word(_entities(path)): path for path in paths}
+    made = report(named, None, title, correction=_corrections_of(paths[0]))
+    for name, path in named.items():
+        if facts := _facts_of(path):
+            heading = "How trials were made" + (f": {name}" if len(named) > 1 else "")
+            html = f'<div class="mvpa">{facts_html(facts)}</div>'
+            made.add_html(html, title=heading, tags=("trials",))
+
+    def write(draft):
+        made.save(draft, open_browser=False, overwrite=True, verbose="error")
+
+    write_whole(page, write, follow=False)
+    return "done", str(page)
+
+
+def _corrections_of(path):
+    """The corrections that were asked for, which stand beside a result."""
+    options = part_of(read_json(path.with_suffix(".json")), "Options")
+    asked = part_of(options, "correction", list)
+    return [name for name in asked if name in list(CORRECTIONS)] or None  # or of groups
+
+
+def _facts_of(path):
+    """How the trials of a result were made, by names in words."""
+    trials = part_of(read_json(path.with_suffix(".json")), "Trials")
+    if "Events" in trials:
+        events = part_of(trials, "Events").items()
+        events = {name: each for name, each in events if isinstance(each, dict)}
+        trials = trials | {"Events": word_runs(events)}
+    facts = {}
+    for key, value in trials.items():
+        if key not in _KNOWN and value not in (None, {}, []):
+            # SliceTimeRef -> Slice time ref
+            first, *words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key).split(" ")
+            words = [word if word.isupper() else word.lower() for word in words]
+            facts[" ".join([first, *words])] = value
+    return facts
+
+
+def seal_page(page, paths):
+    """Say at the end of a page of which results it is."""
+    if page.is_file():
+        text = page.read_bytes()
+        text += _seal(text, paths)
+        write_whole(page, lambda draft: draft.write_bytes(text), follow=False)
+
+
+def is_of(page, paths):
+    """Whether a page is there as it was written, of these very results."""
+    if not page.is_file():
+        return False
+    text, _, last = page.read_bytes().rpartition(_SEAL)
+    return _SEAL + last == _seal(text, paths)
+
+
+def _seal(text, paths):
+    """A comment with a checksum of a page and of results and their records."""
+    found = sha256(text)
+    for path in sorted(paths):
+        for file in (path, path.with_suffix(".json"), record_path(path)):
+            if file.is_file():
+                found.update(file_checksum(file).encode())
+    return _SEAL + found.hexdigest().encode() + b" -->\n"
+
+
+def write_overview(folder, dataset):
+    """Write the page of all results in the output; `dataset` is what they are of.
+
+    Subjects are in rows, and their analyses side by side.
+    """
+    name = read_json(dataset / "dataset_description.json").get("Name")
+    named = isinstance(name, str) and name.strip("[]").lower() not in ("", _UNNAMED)
+    template = Path(__file__).with_name("overview.jinja").read_text(encoding="utf-8")
+    page = Environment(autoescape=True).from_string(template)
+    constants = {
+        "title": f"Decoding of {name if named else dataset.resolve().name}",
+        "style": STYLE,
+        "folder": folder,
+        "counted": counted,
+        "none_word": "\N{EN DASH}",
+    }
+
+    def collect():
+        """What is known of every result that is finished."""
+        records = []
+        for path in sorted(folder.glob("*/**/*_decoding.json")):
+            summary, entities = read_json(path).get("Summary"), _entities(path)
+            if isinstance(summary, dict):
+                about = {"stem": path.name.rpartition("_")[0], "name": _word(entities)}
+                about["subject"] = entities_of(path).get("sub")
+                about["desc"] = entities.pop("desc", "")
+                records.append(summary | about | {"data": _word(entities)})
+        return records
+
+    def word(records):
+        return page.render(records=records, **constants)
+
+    write_about(folder / OVERVIEW, collect, word)
+
+
+def _entities(path):
+    """What tells a result from others of a subject or group."""
+    entities = entities_of(path)
+    return {k: v for k, v in entities.items() if k not in ("sub", "suffix")}
+
+
+def _word(entities):
+    """Word entities: task-faces desc-time."""
+    return " ".join(map("-".join, entities.items()))

@@ -1,21 +1,15 @@
 """The command for BIDS datasets: ``mvpa-kfda bids``.
 
-Options are fields of classes, whose docstrings are their help, and the arguments of
-functions. Those that are not given are looked up in the file of --config, and last
-there.
+Options are defined by docstrings of classes, and by the arguments of functions. Those
+that are not given are looked up in the file of --config, and last there.
 """
 
 import re
-from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
-from typing import Literal
 
-from ..inference.listed import CLUSTER_FDR, CorrectionName
+from ..inference.listed import CLUSTER_FDR
 from ..utils.text import tell
-from .betas import Tuning
 from .command import (
     Command,
-    add_option,
     check_there,
     made,
     options_in,
@@ -23,76 +17,63 @@ from .command import (
     single,
     tell_of,
 )
-from .decoding import DEFAULTS
-
-#: Corrections of both levels.
-AnyCorrection = Literal[CorrectionName, CLUSTER_FDR]
+from .decoding import DEFAULTS, Tuning
 
 
-@dataclass(kw_only=True)
 class Selection:
     """What is decoded; both levels take these.
 
     Parameters
     ----------
-    derivatives
+    derivatives : path, optional
         preprocessed data: output of fMRIPrep or MNE-BIDS-Pipeline (default: BIDS_DIR)
-    participant_label
+    participant_label : list of str, optional
         subjects, with or without sub- (default: all)
-    session
+    session : list of str, optional
         sessions (default: all, with their runs decoded together)
-    task
+    task : list of str, optional
         tasks, decoded separately (default: all)
-    space
+    space : str, optional
         space of images, e.g. MNI152NLin2009cAsym:res-2; none: that of the scanner
-    desc
+    desc : str, optional
         name of the analysis in file names (default: that of --analysis). Use different
         names to keep results of different settings
-    correction
+    correction : list of any correction, optional
         corrections for multiple testing; cluster-fdr is for groups only (default: max;
         holm for i-test)
     """
 
-    derivatives: Path | None = None
-    participant_label: list[str] | None = None
-    session: list[str] | None = None
-    task: list[str] | None = None
-    space: str | None = None
-    desc: str | None = None
-    correction: list[AnyCorrection] | None = None
 
-
-@dataclass(kw_only=True)
 class Data:
     """What is read, and how.
 
     Parameters
     ----------
-    run_label
+    run_label : list of str, optional
         runs (default: all)
-    entity
+    entity : list of str, optional
         of several files of a run decode those named so, e.g. desc-denoised, echo-2, or
         echo-none for those without an echo (default for fMRI: desc-preproc)
-    datatype
+    datatype : {eeg, meg, ieeg, func}, optional
         type of data to decode if there are several; func is fMRI
-    by
+    by : str, default=trial_type
         classes: a column of the events, or an expression on columns such as
         "trial_type.str.startswith('face')". Events with n/a are left out
-    where
+    where : str, optional
         decode only events that match, e.g. "trial_type in ['face', 'house']"
-    train_on
+    train_on : str, optional
         train on events that match, and test on the others
-    max_dropped
+    max_dropped : float, default=5.0
         largest percentage of lost events: without an onset, outside the recording,
         without signal, in tables without the column. With more, the subject fails.
         Events left out by --where and --reject are not counted
-    analysis
+    analysis : {time, generalization, searchlight, regions}, optional
         decode at each time, train at one time and test at others, decode around each
         voxel, or in regions (default: time for EEG and MEG, searchlight for fMRI)
-    high_pass
+    high_pass : float, optional
         raw EEG and MEG: lower cut-off frequency of the filter in Hz; fMRI: cut-off
         frequency of drifts (default: 0.01)
-    confounds
+    confounds : list of str, optional
         EEG and MEG: columns of the events that are regressed out of the signals, with
         coefficients from the training trials of each fold; fMRI: confounds of the
         scans, as named by nilearn.interfaces.fmriprep.load_confounds, e.g. motion
@@ -100,126 +81,86 @@ class Data:
         model, which replaces --high-pass
     """
 
-    run_label: list[str] | None = None
-    entity: list[str] | None = None
-    datatype: Literal["eeg", "meg", "ieeg", "func"] | None = None
-    by: str = "trial_type"
-    where: str | None = None
-    train_on: str | None = None
-    max_dropped: float = 5.0
-    analysis: Literal["time", "generalization", "searchlight", "regions"] | None = None
-    high_pass: float | None = None
-    confounds: list[str] | None = None
 
-
-@dataclass(kw_only=True)
 class Head:
     """Options of EEG and MEG.
 
     Parameters
     ----------
-    low_pass
+    low_pass : float, optional
         raw recordings: upper cut-off frequency of the filter in Hz
-    tmin
+    tmin : float, optional
         start of epochs in seconds (default: -0.2, or that of saved epochs)
-    tmax
+    tmax : float, optional
         end of epochs in seconds (default: 0.5, or that of saved epochs)
-    baseline
+    baseline : list of str, optional
         raw recordings: start and end of the baseline in seconds, none for the start or
         end of the epoch, or a single none for no baseline (default: none 0)
-    reject
+    reject : list of str, optional
         raw recordings: reject epochs with larger peak-to-peak amplitudes, TYPE=LIMIT,
         e.g. eeg=150e-6 (V; MEG: T)
-    resample
+    resample : float, optional
         sampling rate in Hz to which epochs are resampled (default: that of the
         recording)
-    picks
+    picks : list of str, optional
         channels, e.g. Cz,Pz (default: all good ones)
-    sensors
+    sensors : bool, default=False
         searchlight: decode each sensor with its neighbours
-    scale
+    scale : {auto, channel, none}, default=auto
         auto: if there are several channel types, divide each type by its standard
         deviation; channel: divide each channel by its own; none: no scaling
-    window
+    window : float, optional
         window length in seconds (default: single samples)
-    step
+    step : float, optional
         step between windows in seconds
-    window_mode
+    window_mode : {mean, concatenate}, default=mean
         average the samples of a window, or use all of them as features
     """
 
-    low_pass: float | None = None
-    tmin: float | None = None
-    tmax: float | None = None
-    baseline: list[str] | None = None
-    reject: list[str] | None = None
-    resample: float | None = None
-    picks: list[str] | None = None
-    sensors: bool = False
-    scale: Literal["auto", "channel", "none"] = "auto"
-    window: float | None = None
-    step: float | None = None
-    window_mode: Literal["mean", "concatenate"] = "mean"
 
-
-@dataclass(kw_only=True)
-class Func(Tuning):
+class Func:
     """Options of fMRI.
 
     Parameters
     ----------
-    estimate
+    estimate : {lss, lsa, blocks, images}, default=lss
         image of each trial: least squares separate (lss) or all (lsa), mean over its
         scans (blocks), or existing images (*_betaseries.nii.gz with a table)
-    slice_time_ref
+    slice_time_ref : float, optional
         reference time of slices as a fraction of a scan, from 0 to 1 (default:
         StartTime in the .json file of each run, as written by fMRIPrep, otherwise 0)
-    delay
+    delay : float, default=5.0
         with --estimate blocks, haemodynamic delay in seconds
-    block_gap
+    block_gap : float, optional
         with --estimate blocks, join events of one class into a block if they begin at
         most so many seconds after the previous one ended (default: each event is a
         block)
-    smoothing_fwhm
+    smoothing_fwhm : float, optional
         full width at half maximum in mm
-    mask_img
+    mask_img : path, optional
         voxels to decode (default: the intersection of the brain masks of all runs)
-    radius
+    radius : float, default=8.0
         radius of the spheres in mm
-    labels_img
+    labels_img : path, optional
         image with the region number of each voxel, or 4D image with a probability map
         per region; without it all voxels of the mask form one region
-    lut
+    lut : path, optional
         names of the regions, a table (.tsv, .csv) with columns index and name
-    keep_betas
+    keep_betas : bool, default=False
         also save the single-trial images (*_betaseries.nii.gz), which other analyses of
         the same trials then reuse
     """
 
-    estimate: Literal["lss", "lsa", "blocks", "images"] = "lss"
-    slice_time_ref: float | None = None
-    delay: float = 5.0
-    block_gap: float | None = None
-    smoothing_fwhm: float | None = None
-    mask_img: Path | None = None
-    radius: float = 8.0
-    labels_img: Path | None = None
-    lut: Path | None = None
-    keep_betas: bool = False
 
-
-@dataclass(kw_only=True)
 class Name:
     """The option that tells tests of a group apart.
 
     Parameters
     ----------
-    name
+    name : str, optional
         name of the test, appended to that of the analysis in file names. Use different
         names to keep the results of different tests
     """
-
-    name: str | None = None
 
 
 #: Arguments of the functions: of all that decode, and of `group_inference`.
@@ -232,46 +173,35 @@ TESTING = (
     *("method", "order", "hypothesis", "alternative", "metric", "n_permutations"),
     *("alpha", "threshold", "random_state"),
 )
-#: What every level takes, by the heading in the help: classes, and arguments of a
+#: What every level takes, by the heading in the help: classes, or arguments of a
 #: function with their defaults.
 LEVELS = {
     "participant": {
-        "data": Selection,
-        "input": Data,
-        "EEG and MEG": Head,
-        "fMRI": Func,
+        "data": (Selection,),
+        "input": (Data,),
+        "EEG and MEG": (Head,),
+        "fMRI": (Tuning, Func),
         "decoding": ("decode_epochs", DEFAULTS, DECODING),
     },
     "group": {
-        "data": Selection,
-        "level group": Name,
+        "data": (Selection,),
+        "level group": (Name,),
         "tests": ("group_inference", {"random_state": 0}, TESTING),
     },
 }
-#: What is called otherwise than in the functions.
-SHORT = {"run_label": "run"}
-#: Options that are files.
-_FILES = ("mask_img", "labels_img", "lut")
-#: The page that links all others, as `bids.pages` calls it.
+#: The page that links all others.
 OVERVIEW = "index.html"
 
 
-def option_groups(level):
-    """The options of a level by their keys, flags without dashes, in their groups."""
-    groups = {}
-    for title, kind in LEVELS[level].items():
-        found = options_of(*kind) if isinstance(kind, tuple) else options_in(kind)
-        keys = [SHORT.get(each.argument, each.argument) for each in found]
-        keys = [key.replace("_", "-") for key in keys]
-        groups[title] = dict(zip(keys, found, strict=True))
-    return groups
+def _options(kind):
+    """The options below a heading."""
+    return options_of(*kind) if isinstance(kind[0], str) else options_in(*kind)
 
 
 def keys_of(level):
-    """The options of a level by their keys."""
-    return {
-        k: each for group in option_groups(level).values() for k, each in group.items()
-    }
+    """The options of a level by their keys, flags without dashes."""
+    every = (each for kind in LEVELS[level].values() for each in _options(kind))
+    return {each.key: each for each in every}
 
 
 def participant_options():
@@ -279,50 +209,34 @@ def participant_options():
     return {option.argument: option for option in keys_of("participant").values()}
 
 
-@dataclass
+def _groups():
+    """The options of both levels by heading, each of them once."""
+    groups, known = {}, set()
+    for level in LEVELS.values():
+        for title, kind in level.items():
+            new = [each for each in _options(kind) if each.key not in known]
+            known |= {each.key for each in new}
+            groups |= {title: new} if new else {}
+    return groups
+
+
 class Dataset:
     """A dataset.
 
     Parameters
     ----------
-    bids_dir
+    BIDS_DIR : path
         the dataset
-    output_dir
+    OUTPUT_DIR : path
         the derivative dataset
-    level
+    LEVEL : {participant, group}
         level of the analysis
-    config
+    config : path, optional
         TOML file of options; the command line takes precedence
     """
 
-    bids_dir: Path
-    output_dir: Path
-    level: Literal["participant", "group"]
-    _: KW_ONLY
-    config: Path | None = None
 
-
-class _Bids(Command):
-    """The command, whose options are those of its levels."""
-
-    def add_to(self, parser):
-        """Add all that is given to a parser."""
-        super().add_to(parser)
-        known = set()
-        for level in LEVELS:
-            for title, options in option_groups(level).items():
-                new = {key: x for key, x in options.items() if key not in known}
-                known |= {*new}
-                group = parser.add_argument_group(title) if new else None
-                for key, option in new.items():
-                    add_option(group, option, key)
-
-    def __call__(self, arguments):
-        """Run the command with what was parsed; return the exit status."""
-        return self.run(vars(arguments))
-
-
-def run_bids(given):
+def run_bids(given, options):
     """Decode the subjects of a BIDS dataset, then test the group.
 
     A derivative dataset is written: results (.h5), tables (.tsv), maps (.nii.gz) and
@@ -333,10 +247,11 @@ def run_bids(given):
     """
     from ..bids import app
 
-    level = given["level"]
-    settled, config = _settle(level, given)
+    level = given.level
+    settled, config = _settle(level, given.config, options)
+    settled |= {"bids_dir": given.bids_dir, "output_dir": given.output_dir}
     if level == "participant":
-        check_there(*(settled[name] for name in _FILES))
+        check_there(settled["mask_img"], settled["labels_img"], settled["lut"])
         if CLUSTER_FDR in settled["correction"]:
             raise ValueError(
                 "--correction cluster-fdr is for the level group only. Use another one "
@@ -371,35 +286,30 @@ def run_bids(given):
     return 1 if failed else 0
 
 
-def _settle(level, given):
+def _settle(level, file, given):
     """All options of the level, and what is known of them for the file."""
     options = {name: keys_of(name) for name in LEVELS}
     own = options[level]
     arguments_of = {option.argument for option in own.values()}
-    for other in LEVELS:
-        for key, option in options[other].items():
-            if option.argument in given and option.argument not in arguments_of:
-                raise ValueError(
-                    f"--{key} does not apply to the level {level}. Leave it out."
-                )
-    read = {}
-    if "config" in given:
+    for key, option in (pair for each in options.values() for pair in each.items()):
+        if option.argument in given and option.argument not in arguments_of:
+            raise ValueError(
+                f"--{key} does not apply to the level {level}. Leave it out."
+            )
+    if file is not None:
         from ..bids.config import read_config
 
-        read = read_config(given["config"], level, options)
-    settled = {o.argument: o.default for o in own.values()} | read
-    settled |= {name: given[name] for name in arguments_of if name in given}
+        given = read_config(file, level, options) | given
+    settled = {o.argument: given.get(o.argument, o.default) for o in own.values()}
     for name in {*DECODING, *TESTING} & {*settled}:
         settled[name] = single(settled[name])
     by_default = "holm" if settled.get("method") == "i-test" else "max"
     settled["correction"] = settled["correction"] or [by_default]
-    explicit = {*read, *given}
     config = {
-        o.argument: (key, settled[o.argument], o.argument in explicit)
+        o.argument: (key, settled[o.argument], o.argument in given)
         for key, o in own.items()
     }
-    places = {name: given[name] for name in ("bids_dir", "output_dir")}
-    return settled | places, config
+    return settled, config
 
 
 def _word_warnings(outcomes):
@@ -424,4 +334,4 @@ def _word_warnings(outcomes):
         yield f"{len(shared)} of {len(subjects)} subjects: {text}{differ}"
 
 
-COMMAND = _Bids(run_bids, Dataset)
+COMMAND = Command(run_bids, (Dataset,), groups=_groups)

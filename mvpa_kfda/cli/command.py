@@ -16,77 +16,35 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from types import SimpleNamespace
+from typing import Any, NamedTuple, get_args
 
+from ..inference.listed import CLUSTER_FDR, CorrectionName
 from ..utils.text import tell
+
+
+def literal(word):
+    """A number, list, dict, truth or None as Python writes it, or else the text."""
+    try:
+        return ast.literal_eval(word.strip())
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        return word
+
 
 #: Arguments of functions that no command takes: files of parts are kept by --resume.
 NEVER = ("verbose", "checkpoint")
+#: Types in the docstrings of options, and what reads a value.
+_TYPES = {"path": Path, "float": float, "int": int, "str": str, "bool": bool}
+_TYPES["value"] = literal
 #: What stands for a value in the help.
 _METAVARS = {Path: "PATH", float: "NUMBER", int: "NUMBER", str: "TEXT"}
+#: Choices by what docstrings call them: corrections, and those of both levels.
+_CHOICES = {"correction": get_args(CorrectionName)}
+_CHOICES["any correction"] = (*_CHOICES["correction"], CLUSTER_FDR)
+#: Arguments whose flag is another word.
+_FLAGS = {"run_label": "run"}
 #: First sentences are taken up to this length.
 _ENOUGH = 60
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command, and the public function of which it is made.
-
-    Parameters
-    ----------
-    run : callable
-        Called with an object of `given`, and with the arguments of the function. Its
-        docstring says what is read and written, and its first line stands in the list
-        of commands.
-    given : type
-        A dataclass of what is given besides: files, and flags of what is read and
-        written. Its docstring is their help.
-    function : str or None
-        The function of `mvpa_kfda` whose keyword arguments are flags.
-    defaults : dict
-        Defaults that differ from the function's.
-    """
-
-    run: Callable
-    given: type
-    function: str | None = None
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-
-    def add_to(self, parser):
-        """Add all that is given to a parser."""
-        own = options_in(self.given)
-        files = [each.argument.upper() for each in own if each.positional]
-        parser.usage = f"%(prog)s {' '.join([*files, '[options]'])}"
-        parser.description = " ".join((self.run.__doc__ or "").split())
-        for option in own:
-            add_option(parser, option)
-        if self.function is None:
-            return
-        group = parser.add_argument_group(
-            f"keyword arguments of mvpa_kfda.{self.function}",
-            "Values are written as in Python. Texts need no quotes, unless they look "
-            "like something else: \"'1'\" is a text, 1 a number. Several values make "
-            "a list. The reference has all details.",
-        )
-        for option in self._keywords():
-            add_option(group, option)
-
-    def __call__(self, arguments):
-        """Run the command with what was parsed; return the exit status."""
-        words = vars(arguments)
-        own = [each.argument for each in options_in(self.given)]
-        given = self.given(**{name: words[name] for name in own if name in words})
-        options = dict(self.defaults)
-        for option in self._keywords() if self.function else ():
-            if option.argument in words:
-                values = words[option.argument]
-                options[option.argument] = made(single(values))
-        return self.run(given, options)
-
-    def _keywords(self):
-        """The arguments of the function that are flags."""
-        return options_of(self.function, self.defaults)
 
 
 class Option(NamedTuple):
@@ -95,7 +53,7 @@ class Option(NamedTuple):
     Parameters
     ----------
     argument : str
-        What the function or the class calls it.
+        What the function, or the docstring of the options, calls it.
     type : callable
         Reads one value.
     takes : tuple of str or None
@@ -118,22 +76,118 @@ class Option(NamedTuple):
     help: str
     positional: bool = False
 
+    @property
+    def key(self):
+        """Its flag without dashes in front."""
+        return _FLAGS.get(self.argument, self.argument).replace("_", "-")
 
-def options_in(kind):
-    """The fields of a dataclass; those that are not keyword-only have no flag."""
-    texts, types, options = help_of(kind), get_type_hints(kind), []
-    for each in inspect.signature(kind).parameters.values():
-        value, takes = types[each.name], None
-        if get_origin(value) in (Union, UnionType):
-            (value,) = {*get_args(value)} - {NoneType}
-        if several := get_origin(value) is list:
-            (value,) = get_args(value)
-        if get_origin(value) is Literal:
-            value, takes = str, get_args(value)
-        positional = each.kind is not each.KEYWORD_ONLY
-        what = (each.default, texts.get(each.name, ""), positional)
-        options.append(Option(each.name, value, takes, several, *what))
-    return options
+    def add_to(self, parser):
+        """Add it to a parser; what is not given is not in what is parsed."""
+        text, default = self.help, self.default
+        if isinstance(default, str | int | float) and default is not False:
+            text += "" if "(default" in text else f" (default: {default})"
+        keywords = {"help": text.replace("%", "%%"), "default": argparse.SUPPRESS}
+        if self.type is bool:
+            keywords["action"] = argparse.BooleanOptionalAction
+        elif self.takes:
+            keywords["choices"] = self.takes
+        else:
+            metavar = _METAVARS.get(self.type, "VALUE")
+            keywords |= {"type": self.type, "metavar": metavar}
+        if self.several:
+            keywords |= {"nargs": "+", "action": "extend"}
+        if self.positional:
+            keywords |= {"metavar": self.argument.upper()}
+            keywords |= {"nargs": "*"} if default == () else {}
+            parser.add_argument(self.argument, **keywords)
+            return
+        required = default is inspect.Parameter.empty
+        keywords |= {"required": True} if required else {}
+        parser.add_argument(f"--{self.key}", dest=self.argument, **keywords)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, and the public function of which it is made.
+
+    Parameters
+    ----------
+    run : callable
+        Called with what `options` took, by name, and with the arguments of the
+        function. Its docstring says what is read and written, and its first line stands
+        in the list of commands.
+    options : tuple of type
+        Classes whose docstrings define what is taken besides: files, and flags of what
+        is read and written.
+    function : str or None
+        The function of `mvpa_kfda` whose keyword arguments are flags.
+    defaults : dict
+        Defaults that differ from the function's.
+    groups : callable or None
+        Further options, title -> options.
+    """
+
+    run: Callable
+    options: tuple = ()
+    function: str | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    groups: Callable = dict
+
+    def add_to(self, parser):
+        """Add all that is given to a parser."""
+        own = options_in(*self.options)
+        files = [each.argument.upper() for each in own if each.positional]
+        parser.usage = f"%(prog)s {' '.join([*files, '[options]'])}"
+        parser.description = " ".join((self.run.__doc__ or "").split())
+        groups = [(parser, own)]
+        for title, options in self.groups().items():
+            groups.append((parser.add_argument_group(title), options))
+        if self.function is not None:
+            group = parser.add_argument_group(
+                f"keyword arguments of mvpa_kfda.{self.function}",
+                "Values are written as in Python. Texts need no quotes, unless they "
+                "look like something else: \"'1'\" is a text, 1 a number. Several "
+                "values make a list. The reference has all details.",
+            )
+            groups.append((group, options_of(self.function, self.defaults)))
+        for group, options in groups:
+            for option in options:
+                option.add_to(group)
+
+    def __call__(self, arguments):
+        """Run the command with what was parsed; return the exit status."""
+        words = {k: each for k, each in vars(arguments).items() if k != "command"}
+        own = options_in(*self.options)
+        given = {each.argument: words.pop(each.argument, each.default) for each in own}
+        if self.function is not None:
+            words = {name: made(single(each)) for name, each in words.items()}
+        return self.run(SimpleNamespace(**given), {**self.defaults, **words})
+
+
+def options_in(*kinds):
+    """The options that docstrings define; names in capitals have no flag.
+
+    The type of an option is "path", "float, default=5.0" or "list of str, optional";
+    one that is neither optional nor has a default must be given.
+    """
+    options = {}
+    for kind in kinds:
+        for name, words, text in _entries(kind):
+            words, _, default = words.partition(", default=")
+            is_optional, several = words.endswith(", optional"), "list of " in words
+            words = words.removesuffix(", optional").removeprefix("list of ")
+            takes = _CHOICES.get(words)
+            if words.startswith("{"):
+                takes = tuple(words[1:-1].split(", "))
+            read = str if takes else _TYPES[words]
+            value = None if is_optional else inspect.Parameter.empty
+            if default:
+                value = (
+                    literal(default) if several or read is not Path else Path(default)
+                )
+            what = (takes, several, value, text, name.isupper())
+            options[name.lower()] = Option(name.lower(), read, *what)
+    return sorted(options.values(), key=lambda each: not each.positional)
 
 
 def options_of(name, defaults, among=None):
@@ -141,7 +195,7 @@ def options_of(name, defaults, among=None):
     import mvpa_kfda
 
     function, options = getattr(mvpa_kfda, name), []
-    texts = help_of(function, _ENOUGH)
+    texts = {name: _beginning(text) for name, _, text in _entries(function)}
     for each in inspect.signature(function).parameters.values():
         if each.default is each.empty or each.name in NEVER:
             continue
@@ -154,54 +208,28 @@ def options_of(name, defaults, among=None):
     return options
 
 
-def add_option(parser, option, flag=None):
-    """Add an option to a parser; what is not given is not in what is parsed."""
-    text, default = option.help, option.default
-    if isinstance(default, str | int | float) and default is not False:
-        text += "" if "(default" in text else f" (default: {default})"
-    keywords = {"help": text.replace("%", "%%"), "default": argparse.SUPPRESS}
-    if option.type is bool:
-        keywords["action"] = argparse.BooleanOptionalAction
-    elif option.takes:
-        keywords["choices"] = option.takes
-    else:
-        metavar = _METAVARS.get(option.type, "VALUE")
-        keywords |= {"type": option.type, "metavar": metavar}
-    if option.several:
-        keywords |= {"nargs": "+", "action": "extend"}
-    if option.positional:
-        keywords |= {"metavar": option.argument.upper()}
-        if default == ():
-            keywords["nargs"] = "*"
-        parser.add_argument(option.argument, **keywords)
-        return
-    if default is inspect.Parameter.empty:
-        keywords["required"] = True
-    flag = f"--{(flag or option.argument).replace('_', '-')}"
-    parser.add_argument(flag, dest=option.argument, **keywords)
+def _entries(described):
+    """Name, type and text of every parameter in a docstring."""
+    section = re.search(
+        r"\nParameters\n-+\n(.*?)(?:\n\n\w[\w ]*\n-|\Z)",
+        inspect.cleandoc(described.__doc__ or ""),
+        re.DOTALL,
+    )
+    for entry in re.split(r"\n(?=\S)", section[1]) if section else ():
+        names, _, text = entry.partition("\n")
+        names, _, kind = names.partition(" : ")
+        for name in names.split(", "):
+            yield name, kind, " ".join(text.split())
 
 
-def help_of(called, enough=None):
-    """What docstrings say of every parameter, or the first sentences of `enough`."""
-    texts = {}
-    for each in getattr(called, "__mro__", (called,)):
-        section = re.search(
-            r"\nParameters\n-+\n(.*?)(?:\n\n\w[\w ]*\n-|\Z)",
-            inspect.cleandoc(each.__doc__ or ""),
-            re.DOTALL,
-        )
-        for entry in re.split(r"\n(?=\S)", section[1]) if section else ():
-            names, _, text = entry.partition("\n")
-            text = re.sub(r":\w+:`[~/]?([^`<]*?)( <[^`]*)?`", r"\1", text).replace(
-                "`", ""
-            )
-            words = ""
-            for sentence in re.split(r"(?<=\w{2}[.]) ", " ".join(text.split())):
-                if enough is None or len(words) < enough:
-                    words = f"{words} {sentence}".strip()
-            for name in names.partition(" :")[0].split(", "):
-                texts.setdefault(name, words)
-    return texts
+def _beginning(text):
+    """The first sentences of a docstring, without its markup."""
+    text = re.sub(r":\w+:`[~/]?([^`<]*?)( <[^`]*)?`", r"\1", text).replace("`", "")
+    words = ""
+    for sentence in re.split(r"(?<=\w{2}[.]) ", text):
+        if len(words) < _ENOUGH:
+            words = f"{words} {sentence}".strip()
+    return words
 
 
 # ------------------------------------------------------------------------------ values
@@ -210,14 +238,6 @@ def help_of(called, enough=None):
 def single(values):
     """The value that is alone in a list, else the list."""
     return values[0] if isinstance(values, list) and len(values) == 1 else values
-
-
-def literal(word):
-    """A number, list, dict, truth or None as Python writes it, or else the text."""
-    try:
-        return ast.literal_eval(word.strip())
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        return word
 
 
 def made(value):
@@ -283,16 +303,14 @@ class Parser(argparse.ArgumentParser):
         parsed, left = self.parse_known_args(args, namespace)
         if left:
             wrong = next((each for each in left if each.startswith("-")), "")
-            near = get_close_matches(wrong.partition("=")[0], self._flags(parsed), 1)
+            # The flags of the command that was named.
+            (commands,) = (x for x in self._actions if isinstance(x.choices, dict))
+            actions = commands.choices[parsed.command]._actions
+            flags = [flag for each in actions for flag in each.option_strings]
+            near = get_close_matches(wrong.partition("=")[0], flags, 1)
             hint = f". Did you mean {near[0]}?" if near else ""
             self.error(f"unrecognized arguments: {' '.join(left)}{hint}")
         return parsed
-
-    def _flags(self, parsed):
-        """All flags of the command that was named."""
-        (commands,) = (each for each in self._actions if isinstance(each.choices, dict))
-        actions = commands.choices[parsed.command]._actions
-        return [flag for each in actions for flag in each.option_strings]
 
 
 def with_nearest(text):
@@ -324,18 +342,15 @@ def one_line(error):
 # ------------------------------------------------------------------------------- files
 
 
-@dataclass(kw_only=True)
 class Out:
     """Where the output is written.
 
     Parameters
     ----------
-    out
+    out : path, default=.
         output folder, created if needed (default: this one). Existing files with the
         same names are overwritten.
     """
-
-    out: Path = Path()
 
 
 def check_out(folder, stem):
@@ -365,7 +380,9 @@ def check_out(folder, stem):
 
 
 def check_there(*paths):
-    """Refuse files that do not exist, before anything is read."""
+    """Refuse files that do not exist, before anything is read; None is no file."""
     for path in paths:
-        if path is not None and not Path(path).exists():
+        if isinstance(path, list | tuple):
+            check_there(*path)
+        elif path is not None and not Path(path).exists():
             raise FileNotFoundError(f"no such file: {path}")

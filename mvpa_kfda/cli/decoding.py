@@ -1,14 +1,14 @@
-"""The commands that decode a subject: epochs, generalize, searchlight and regions.
+"""The commands on data of a subject: epochs, generalize, searchlight, regions, betas.
 
 The packages that read data are imported inside functions: ``--help`` needs none.
 """
 
+import re
 import time
-from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..inference.listed import OF_COURSES, CorrectionName
+from ..inference.listed import OF_COURSES
 from ..utils.text import tell
 from .command import Command, Out, check_out, check_there, one_line
 
@@ -19,17 +19,14 @@ CLUSTER_LEVEL = 0.05
 DEFAULTS = {"n_permutations": 1000, "random_state": 0}
 
 
-@dataclass(kw_only=True)
-class Corrected(Out):
+class Corrected:
     """How results are shown.
 
     Parameters
     ----------
-    correction
+    correction : correction, default=max
         correction of the p-values in figures, tables and maps
     """
-
-    correction: CorrectionName = "max"
 
 
 def _null_for(correction, made, null=None, level=CLUSTER_LEVEL):
@@ -58,22 +55,17 @@ def _null_for(correction, made, null=None, level=CLUSTER_LEVEL):
 # ------------------------------------------------------------------------------ epochs
 
 
-@dataclass
-class EpochsFile(Corrected):
+class EpochsFile:
     """A file of epochs.
 
     Parameters
     ----------
-    file
+    FILE : path
         epochs saved by MNE-Python (-epo.fif), EEGLAB (.set) or FieldTrip (.mat)
-    smooth
+    smooth : float, optional
         smooth weights over neighbouring sensors (GraphSmooth): strength of the penalty
         on their differences, e.g. 1
     """
-
-    file: Path
-    _: KW_ONLY
-    smooth: float | None = None
 
 
 def run_epochs(given, options):
@@ -156,72 +148,53 @@ def _smooth_kernel(epochs, options, strength):
 
 def _stem(path):
     """The output is named after the input, without the endings that readers ask for."""
-    name = path.name.removesuffix(".gz")
-    for ending in (".fif", ".set", ".mat"):
-        name = name.removesuffix(ending)
-    return name.removesuffix("-epo").removesuffix("_epo") or "epochs"
+    name = re.sub(r"(\.fif|\.set|\.mat)?(\.gz)?$", "", path.name)
+    return re.sub(r"[-_]epo$", "", name) or "epochs"
 
 
 # ------------------------------------------------------------------------------ images
 
 
-@dataclass(kw_only=True)
 class Volumes:
     """How the volumes of images are read, and which.
 
     Parameters
     ----------
-    labels
+    labels : list of path
         table (.tsv, .csv) with one row per volume; for several images, one table for
         all volumes or one table per image
-    label_column
+    label_column : str, default=label
         its column with the classes
-    drop
+    drop : list of str, default=()
         leave out volumes with these labels before anything else; n/a: volumes without a
         label
-    average_blocks
+    average_blocks : bool, default=False
         for time series in blocks: average consecutive volumes with the same label,
         group and image, and decode these means
     """
 
-    labels: list[Path]
-    label_column: str = "label"
-    drop: list[str] = ()
-    average_blocks: bool = False
 
-
-@dataclass
-class ImageFiles(Volumes, Corrected):
+class ImageFiles:
     """Images, and how their results are shown.
 
     Parameters
     ----------
-    images
+    IMAGES : list of path
         3D or 4D images on one grid, or CIFTI files with the same columns, e.g. one per
         run; their volumes or rows in this order
-    threshold
+    threshold : float, default=0.05
         cluster-forming p-level, for --correction cluster; values other than the default
         keep all maps
-    resume
+    resume : bool, default=False
         resume an interrupted run with the same arguments: until all files are written,
         finished parts are kept in a file whose name ends in .checkpoint
     """
 
-    images: list[Path]
-    _: KW_ONLY
-    threshold: float = CLUSTER_LEVEL
-    resume: bool = False
-
-
-#: What stands before .nii in the names of CIFTI files.
-_CIFTI_ENDINGS = (".dscalar", ".dtseries", ".pscalar", ".ptseries")
-
 
 def output_of(given, ending):
     """The files of the output, without their endings."""
-    name = given.images[0].name
-    for each in (".gz", ".nii", ".img", ".hdr", *_CIFTI_ENDINGS):
-        name = name.removesuffix(each)
+    kinds = r"(\.[dp](scalar|tseries))?(\.nii|\.img|\.hdr)?(\.gz)?$"
+    name = re.sub(kinds, "", given.images[0].name, count=1)
     return given.out / f"{name or 'images'}{ending}"
 
 
@@ -268,11 +241,11 @@ def _decode_images(command, decode, unit, given, options):
             f"--threshold {level:g} is not a p-level. Use a number between 0 and 1, "
             "e.g. 0.01."
         )
-    check_there(*given.images, *given.labels)
+    check_there(given.images, given.labels)
     part = "_train_on" if options.get("train_on") is not None else ""
     stem = output_of(given, f"_{command}{part}")
     checkpoint = stem.with_name(f"{stem.name}.checkpoint")
-    if checkpoint.exists() and _is_begun(checkpoint) and not given.resume:
+    if _is_begun(checkpoint) and not given.resume:
         raise ValueError(
             f"{checkpoint} is from an interrupted run. Add --resume to continue that "
             "run, or delete the file to start again."
@@ -281,7 +254,7 @@ def _decode_images(command, decode, unit, given, options):
     from .reading import read_volumes
 
     images, table, words = read_volumes(
-        given, *map(options.get, ("groups", "confounds", "train_on"))
+        given.images, given, *map(options.get, ("groups", "confounds", "train_on"))
     )
     check_out(given.out, stem.name)
     if given.resume:
@@ -302,7 +275,10 @@ def _kept_until_written(path):
     try:
         yield
     except BaseException as error:
-        if not _worth_keeping(path) or isinstance(error, ValueError | TypeError):
+        begun = False
+        with suppress(OSError, RuntimeError, ValueError):  # of a file that is not ours
+            begun = _is_begun(path)
+        if not begun or isinstance(error, ValueError | TypeError):
             raise
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(
@@ -320,18 +296,12 @@ def _kept_until_written(path):
     path.unlink(missing_ok=True)
 
 
-def _worth_keeping(path):
-    """Whether a checkpoint can be continued; one that holds nothing is deleted."""
-    try:
-        return path.exists() and _is_begun(path)
-    except (OSError, RuntimeError, ValueError):
-        return False  # not ours: foreign, or another run's
-
-
 def _is_begun(path):
     """Whether a checkpoint, which must be ours, holds anything; else it is deleted."""
     from ..utils.checkpoint import Checkpoint
 
+    if not path.exists():
+        return False
     with Checkpoint(path) as checkpoint:
         if checkpoint.finished:
             return True
@@ -339,11 +309,94 @@ def _is_begun(path):
     return False
 
 
+# ------------------------------------------------------------------------------- betas
+
+
+class Tuning:
+    """How confounds of fMRIPrep are tuned.
+
+    Parameters
+    ----------
+    fd_threshold : float, optional
+        with scrub: framewise displacement in mm above which scans are excluded
+        (default: 0.5, as in nilearn)
+    std_dvars_threshold : float, optional
+        with scrub: standardised DVARS above which scans are excluded (default: 1.5, as
+        in nilearn)
+    n_compcor : int, optional
+        with compcor: number of components (default: all that fMRIPrep kept)
+    """
+
+
+class Runs:
+    """BOLD runs, and what they come with.
+
+    Parameters
+    ----------
+    IMAGES : list of path
+        4D images on one grid, or .dtseries.nii files, one per run
+    events : list of path
+        one table (.tsv, .csv) per image, with columns onset, duration, trial_type
+    confound_columns : list of str, optional
+        columns of the tables of --confounds (default: all)
+    fmriprep : list of str, optional
+        instead of --confounds, use fMRIPrep's, stored next to the images, e.g. motion
+        wm_csf scrub; see nilearn.interfaces.fmriprep.load_confounds. compcor and
+        high_pass include fMRIPrep's drift model, which replaces --drift-model
+    """
+
+
+def run_betas(given, options):
+    """Estimate one image per trial from BOLD runs.
+
+    The models are nilearn's. Images (.nii.gz; .dscalar.nii for CIFTI files), their
+    table (.tsv) and the mask are written, with names beginning with BOLD_betas, for use
+    with the commands searchlight and regions.
+    """
+    start = time.perf_counter()
+    confounds = options.get("confounds")
+    confounds = confounds if isinstance(confounds, list) else [confounds]
+    tables = [name for name in confounds if isinstance(name, str)]
+    check_there(given.images, given.events, tables)
+    stem = output_of(given, "_betas")
+    check_out(given.out, stem.name)
+    from .. import single_trial_betas
+    from ..utils.checks import counted
+    from .output import write_betas
+    from .reading import check_volumes, confounds_of_fmriprep, confounds_of_tables
+
+    check_volumes(given.images)
+    read = confounds_of_fmriprep if given.fmriprep else confounds_of_tables
+    options |= read(given, tables, options)
+    betas = single_trial_betas(given.images, given.events, **options)
+    files, advice = write_betas(betas, stem)
+    types = betas.table["trial_type"].value_counts().sort_index().items()
+    timing = betas.parameters
+    model, drifts = timing["drift_model"], "no drift model other than confounds"
+    if model is not None:
+        drifts = f"{model} drifts"
+    if model == "cosine":
+        drifts = f"drifts slower than {timing['high_pass']:g} Hz"
+    tell(
+        f"Estimated {counted(len(betas.table), 'trial')} of "
+        f"{counted(len(given.images), 'run')} by {options.get('method', 'lss')}: "
+        f"{', '.join(f'{name} {n}' for name, n in types)}",
+        f"TR {timing['t_r']:g} s, slice times at {timing['slice_time_ref']:g} of the "
+        f"TR ({timing['slice_time_ref_from']}); {drifts}",
+        f"Wrote {', '.join(map(str, files))}",
+        f"Decode them: {advice}",
+        f"Took {time.perf_counter() - start:.1f} s",
+    )
+
+
 # ------------------------------------------------------------------------------- table
 
+_EPOCHS = (Out, Corrected, EpochsFile)
+_IMAGES = (Out, Corrected, Volumes, ImageFiles)
 COMMANDS = {
-    "epochs": Command(run_epochs, EpochsFile, "decode_epochs", DEFAULTS),
-    "generalize": Command(run_generalize, EpochsFile, "generalize_epochs", DEFAULTS),
-    "searchlight": Command(run_searchlight, ImageFiles, "searchlight", DEFAULTS),
-    "regions": Command(run_regions, ImageFiles, "decode_regions", DEFAULTS),
+    "epochs": Command(run_epochs, _EPOCHS, "decode_epochs", DEFAULTS),
+    "generalize": Command(run_generalize, _EPOCHS, "generalize_epochs", DEFAULTS),
+    "searchlight": Command(run_searchlight, _IMAGES, "searchlight", DEFAULTS),
+    "regions": Command(run_regions, _IMAGES, "decode_regions", DEFAULTS),
+    "betas": Command(run_betas, (Out, Tuning, Runs), "single_trial_betas"),
 }

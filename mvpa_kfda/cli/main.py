@@ -4,13 +4,11 @@ import signal
 import sys
 import time
 import warnings
-from dataclasses import dataclass
-from pathlib import Path
 
 from .. import __version__
 from ..utils.signals import interrupting_signals
-from . import betas, bids, decoding, results
-from .command import Command, Out, Parser, check_out, one_line, tell_of, with_nearest
+from . import bids, decoding, results
+from .command import Command, Parser, check_out, one_line, tell_of, with_nearest
 
 #: Warnings about the data. Others are about programs, of interest to nobody here.
 SHOWN_WARNINGS = (UserWarning, RuntimeWarning)
@@ -82,16 +80,15 @@ def _parse(argv):
     return parser.parse_args(argv)
 
 
-@dataclass
-class Nothing:
-    """What needs no files."""
+class Demo:
+    """Where the demo writes.
 
-
-@dataclass(kw_only=True)
-class Demo(Out):
-    """Where the demo writes."""
-
-    out: Path = Path("mvpa_kfda_demo")
+    Parameters
+    ----------
+    out : path, default=mvpa_kfda_demo
+        output folder, created if needed (default: mvpa_kfda_demo). Existing files with
+        the same names are overwritten.
+    """
 
 
 def _run_demo(given, _):
@@ -122,12 +119,11 @@ def _run_sys_info(given, _):
 
 
 COMMANDS = {
-    "demo": Command(_run_demo, Demo),
+    "demo": Command(_run_demo, (Demo,)),
     "bids": bids.COMMAND,
     **decoding.COMMANDS,
-    "betas": betas.COMMAND,
     **results.COMMANDS,
-    "sys-info": Command(_run_sys_info, Nothing),
+    "sys-info": Command(_run_sys_info),
 }
 
 

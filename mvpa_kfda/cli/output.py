@@ -1,4 +1,4 @@
-"""What the command line writes and prints about a result of one subject.
+"""What the command line writes and prints about a result.
 
 Results of epochs go into one figure, table and file; those of images also into maps.
 Then follow the lines that both are told in: what was decoded, the best score, and what
@@ -13,12 +13,13 @@ from itertools import chain
 
 import numpy as np
 
-from ..inference.corrections import is_of_clusters
+from ..inference.corrections import is_of_clusters, is_of_maximum
 from ..results.finding import Finding
 from ..results.images import VolumeResult
 from ..utils.axes import AXES
 from ..utils.checks import counted
 from ..utils.files import write_whole
+from ..utils.rounding import rounded_down
 from ..utils.text import plain_cells, tell
 from ..viz.brains import fits_glass_brain, kinds_of, part_to_draw
 
@@ -261,3 +262,82 @@ def _word_peaks(peaks, stem):
             for name in first.select_dtypes("float")
         }
         yield from first.to_string(index=False, formatters=styles).split("\n")
+
+
+# ------------------------------------------------------------------------------ groups
+
+
+def group_outputs(result):
+    """Table, figures and maps of a result, for `write_all`."""
+    yield ".csv", "table", partial(save_table, result.to_dataframe())
+    figures = {"": result.plot}
+    for other in result.correction[1:] if result.axes else ():
+        figures[f"_{other}"] = partial(result.plot, correction=other)
+    if len(result.null_max) and (
+        not result.axes or any(map(is_of_maximum, result.correction))
+    ):
+        figures["_null"] = result.plot_null
+    for ending, plot in figures.items():
+        yield f"{ending}.png", "figure", partial(save_figure, plot=plot)
+    if not _in_brain(result):
+        return
+    for shown in (*result.scoring, "p", "neglog10p"):
+        # Of a metric as "scores", which is what other tools look for.
+        word = "scores" if shown == result.metric else shown
+        ending = f"_{word}{result.geometry.base.ending}"
+        yield ending, "map", partial(save_image, result.to_img(shown))
+    yield "_peaks.csv", "table", partial(save_table, result.peaks().round(MM))
+
+
+def _in_brain(result):
+    """Whether the positions are such that one file holds their image."""
+    return result.geometry is not None and result.geometry.base.ending is not None
+
+
+def word_group(result):
+    """What was tested and what came out, in lines."""
+    yield f"Tested {result.places.describe()}: {', '.join(result.description())}"
+    yield f"Found: {Finding(result).headline}"
+    for correction in result.correction if result.axes else result.correction[:1]:
+        yield f"Test: {Finding(result, correction).test}"
+    if result.method == "prevalence":
+        bound, largest = np.asarray(result.gamma_0), result.largest_gamma_0
+        words = "no bound, as a prevalence of 0 is not rejected anywhere"
+        if np.isfinite(bound).any():
+            words = (
+                f"more than {rounded_down(np.nanmax(bound))} of the population have an "
+                f"effect somewhere (no data could show more than "
+                f"{rounded_down(largest)}), and the majority at "
+                f"{counted(np.count_nonzero(bound >= 0.5), 'position')}"
+            )
+        yield f"Prevalence: {words}"
+    for text in result.worded_subject_warnings:
+        yield f"Warning: {text}"
+    if _in_brain(result) and (result.pvalues() <= result.alpha).any():
+        yield result.peaks().head(MOST_PEAKS).to_string(index=False)
+
+
+# ------------------------------------------------------------------------------- betas
+
+
+def write_betas(betas, stem):
+    """Write images, their table and the mask; return files, and how to decode them."""
+    from nibabel.cifti2 import Cifti2Image, ParcelsAxis
+
+    ending, more = ".nii.gz", ""
+    if isinstance(betas.imgs, Cifti2Image):
+        parcels = isinstance(betas.imgs.header.get_axis(1), ParcelsAxis)
+        ending = ".pscalar.nii" if parcels else ".dscalar.nii"
+    image, table = (stem.with_name(stem.name + e) for e in (ending, ".tsv"))
+    save_image(betas.imgs, image)
+    save_table(betas.table, table, sep="\t", na_rep="n/a")
+    files = [image, table]
+    if betas.mask_img is not None:
+        files.append(stem.with_name(f"{stem.name}_mask{ending}"))
+        save_image(betas.mask_img, files[-1])
+        more = f" --mask-img {files[-1]}"
+    command = "regions" if ending == ".pscalar.nii" else "searchlight"
+    return files, (
+        f"mvpa-kfda {command} {image} --labels {table} --label-column trial_type "
+        f"--groups run{more}"
+    )

@@ -44,8 +44,8 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, mesh=None):
     paths = isinstance(imgs, str | os.PathLike) and isinstance(labels_img, type(imgs))
     if labels_img is imgs or (paths and imgs == labels_img):
         raise ValueError("labels_img is imgs. Pass an atlas image as labels_img.")
-    opened = open_images(imgs, mask_img, mesh, whole=True)
-    labels, ids, names = _labels_on(opened.space, labels_img)
+    space, read = open_images(imgs, mask_img, mesh, whole=True)
+    labels, ids, names = _labels_on(space, labels_img)
     if lut is None or is_table(imgs):
         lut = names or lut
     if not (chosen := labels != 0).any():
@@ -53,9 +53,9 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, mesh=None):
             "No region of labels_img holds a voxel of the images and of mask_img. Are "
             "they aligned, and are there labels other than 0?"
         )
-    if isinstance(opened.space, ParcelSpace):
+    if isinstance(space, ParcelSpace):
         chosen[:] = True  # images of them are of all
-    images, labels = opened.read(chosen), labels[chosen]
+    images, labels = read(chosen), labels[chosen]
     ids = ids[ids != 0]
     regions = RegionSpace(_names(ids, lut, listed), ids, images.space, labels)
     if empty := regions.names[~np.isin(ids, labels)].tolist():
@@ -189,7 +189,7 @@ def _on_grid_of(labels, atlas, like):
     if volumes.same_grid(atlas, like):
         return labels
     try:
-        with volumes.NilearnWarnings():
+        with volumes.nilearn_warnings():
             # As floats: nilearn makes integers smaller.
             image = volumes.on_grid(labels.astype(float), atlas)
             grid = volumes.on_grid(np.zeros(like.shape[:3], np.uint8), like)

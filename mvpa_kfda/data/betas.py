@@ -42,7 +42,8 @@ from ..utils.memory import check_memory
 from ..utils.plain import recorded
 from ..utils.progress import Progress
 from . import bold
-from .volumes import SCORED_AT_ONCE, NilearnWarnings, listed, usable_columns
+from .images import Betas
+from .volumes import SCORED_AT_ONCE, listed, nilearn_warnings, usable_columns
 
 if TYPE_CHECKING:
     from nibabel.cifti2 import Cifti2Image
@@ -89,104 +90,6 @@ _ODD = (
     "have a mean below 1, of which percent make no sense: they are taken times 100 "
     "instead, as nilearn does (or use signal_scaling=False)",
 )
-#: Parameters that results do not record: the precision of images, and what was told.
-_NOT_RECORDED = ("dtype", "slice_time_ref_from")
-#: The drift model that a parameter is of.
-_DRIFTS = {"high_pass": "cosine", "drift_order": "polynomial"}
-#: The columns of a table by which runs and sessions are known as groups.
-_GROUPS = ("run", "session")
-
-
-# -------------------------------------------------------------------- what comes out
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Betas:
-    """Single-trial estimates, from `single_trial_betas`.
-
-    They can be passed directly to :func:`~mvpa_kfda.searchlight` and
-    :func:`~mvpa_kfda.decode_regions`, whose results record how the estimates were made.
-
-    Parameters
-    ----------
-    imgs : 4D image | SurfaceImage | Cifti2Image
-        One image per trial; zeros outside the mask.
-    table : DataFrame
-        One row per trial: run, onset, duration, trial_type, and all further columns of
-        the events.
-    mask_img : 3D image | SurfaceImage | Cifti2Image | None
-        The voxels, vertices or grayordinates with estimates; None for parcels.
-    design_matrices : list of DataFrame
-        For each run, the regressors of each trial and the nuisance regressors. With
-        "lsa" they are the model; with "lss" the regressors of other trials are summed.
-    parameters : dict
-        How the estimates were made, including the ``t_r`` and ``slice_time_ref`` used,
-        the origin of the latter (``slice_time_ref_from``: "given", "StartTime" or
-        "default"), the numbers of scans in each run (``n_scans``) and of those left out
-        (``n_scans_left_out``), and the names of confounds (``regressors``).
-
-    Examples
-    --------
-    >>> import nibabel
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from mvpa_kfda import Betas
-    >>> imgs = nibabel.Nifti1Image(np.zeros((2, 2, 2, 4), np.float32), np.eye(4))
-    >>> table = pd.DataFrame({"trial_type": ["cat", "dog"] * 2, "run": [1, 1, 2, 2]})
-    >>> designs = [pd.DataFrame({"cat": [1.0], "dog": [0.0]})] * 2
-    >>> Betas(imgs, table, None, designs, {"method": "lss"})
-    <Betas | 4 trials (cat 2, dog 2) of 2 runs, lss>
-    """
-
-    imgs: SpatialImage | SurfaceImage | Cifti2Image
-    table: DataFrame
-    mask_img: SpatialImage | SurfaceImage | Cifti2Image | None
-    design_matrices: list
-    parameters: dict
-
-    def __repr__(self):
-        types = self.table["trial_type"].value_counts(sort=False).items()
-        return (
-            f"<Betas | {counted(len(self.table), 'trial')} "
-            f"({', '.join(f'{name} {n}' for name, n in types)}) of "
-            f"{counted(len(self.design_matrices), 'run')}, {self.parameters['method']}>"
-        )
-
-    def record(self) -> dict:
-        """Return the record of how the estimates were made.
-
-        Returns
-        -------
-        record : dict
-            The value of ``parameters["recordings"]`` in a result.
-        """
-        drifts = self.parameters.get("drift_model")
-        given = {
-            "estimate" if name == "method" else name: value
-            for name, value in self.parameters.items()
-            if name not in _NOT_RECORDED and _DRIFTS.get(name, drifts) == drifts
-        }
-        if "signal_scaling" in given:  # 0 and False would be the same number
-            scaled = given["signal_scaling"] is not False
-            given["signal_scaling"] = "percent" if scaled else "none"
-        n = len(self.parameters.get("regressors", []))
-        runs = {"kind": "bold", "n_runs": len(self.design_matrices)}
-        return runs | given | {"n_confound_regressors": n}
-
-
-def opened(imgs, y, groups=None, mask_img=None):
-    """Images, labels, a mask and what a result records of `Betas`, or nothing.
-
-    The labels of `Betas` may be a column of their table, and their mask is the default.
-    """
-    if not isinstance(imgs, Betas):
-        return imgs, y, mask_img, {}
-    table = imgs.table
-    same = [n for n in _GROUPS if n in table and np.array_equal(groups, table[n])]
-    same = [n for n in _GROUPS if n == groups] if isinstance(groups, str) else same
-    record = {"recordings": imgs.record() | {"group": same[0] if same else None}}
-    y = (table, y) if isinstance(y, str) else y
-    return imgs.imgs, y, imgs.mask_img if mask_img is None else mask_img, record
 
 
 # --------------------------------------------------------------------- what is given
@@ -385,7 +288,7 @@ def _lay_out(run, options):
             f"{run.label(silent[0])} ({counted(len(silent), 'such trial')}). Drop it "
             "from events."
         )
-    with NilearnWarnings():
+    with nilearn_warnings():
         nuisance = _design_matrix(run, run.events[~run.is_trial], options)
     weigh = _weigh_separately if options["method"] == "lss" else _weigh_together
     weights = weigh(X, _basis(nuisance.to_numpy()), run)
@@ -703,14 +606,14 @@ def single_trial_betas(
     given = bold.given_of_runs(imgs, n, events, confounds, sample_masks)
     tables = [bold.read_events(*each) for each in given.pop("events")]
     is_trial = bold.mark_trials(tables, conditions)
-    timing = bold.find_timing(
+    t_r, share, told_by = bold.find_timing(
         scans.names,
         [scans.header_t_r(i) for i in range(n)],
         [bold.sidecar_beside(item) for item in listed(imgs)],
         options["t_r"],
         options["slice_time_ref"],
     )
-    options |= {"t_r": timing.t_r, "slice_time_ref": timing.slice_time_ref}
+    options |= {"t_r": t_r, "slice_time_ref": share}
     runs = _open_designs(scans.lengths, tables, is_trial, given, kernels, options)
     table = bold.table_of_trials(tables, is_trial)
     bold.check_durations(table)
@@ -732,7 +635,7 @@ def single_trial_betas(
     options |= {
         "hrf_model": recorded(options["hrf_model"]),
         "dtype": options["dtype"].name,
-        "slice_time_ref_from": timing.told_by,
+        "slice_time_ref_from": told_by,
         "n_scans": scans.lengths,
         "n_scans_left_out": sum(scans.lengths) - sum(run.n_kept for run in runs),
         "regressors": [*dict.fromkeys(str(n) for names in regressors for n in names)],

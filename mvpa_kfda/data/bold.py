@@ -15,7 +15,6 @@ runs are read by nilearn.
 import inspect
 import json
 import re
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
@@ -39,13 +38,15 @@ from ..utils.checks import (
     warn,
 )
 from . import volumes
-from .cifti import cifti_space, is_cifti, load_ciftis
+from .cifti import cifti_space, load_ciftis
 from .images import check_masker, is_masker, masked, read_table
 from .space import cifti_image
 from .tables import trimmed_table
 
 #: Seconds in the units of a header.
 _UNITS = {"sec": 1.0, "msec": 1e-3, "usec": 1e-6}
+#: NIfTI-1, which images are saved as, counts volumes by 16 bits.
+MOST_VOLUMES = 2**15 - 1
 #: Fewer scans are no run.
 _FEWEST = 3
 #: Times and shares that differ by less are the same.
@@ -78,17 +79,24 @@ def open_runs(imgs):
             f"{described(imgs)}.{advice(imgs)}"
         )
     items = volumes.listed(imgs)
-    if is_cifti(items):
-        return CiftiRuns(items)
-    return (SurfaceRuns if volumes.is_surface(items) else VolumeRuns)(items)
+    return (CiftiRuns if volumes.is_cifti(items) else BoldRuns)(items)
 
 
-class _Runs:
-    """Runs with scans of one shape; once a mask is fitted, they have a `space`."""
+class BoldRuns:
+    """Runs of volumes or of surfaces, which maskers read; with a mask, a `space`."""
 
-    most_images = np.inf
+    def __init__(self, items):
+        self._on_surface = volumes.is_surface(items)
+        if self._on_surface:
+            self.masker, self.most_images = SurfaceMasker, np.inf
+            images, count = volumes.load_surfaces(items), volumes.n_maps
+        else:
+            self.masker, self.most_images = NiftiMasker, MOST_VOLUMES
+            images, count = volumes.load_volumes(items), volumes.n_volumes
+        self._keep(images, [*map(count, images)], 2 if self._on_surface else 4)
 
-    def __init__(self, images, lengths, ndim=2):
+    def _keep(self, images, lengths, ndim=2):
+        """Keep images, each of which must be scans."""
         self.names = name_items("imgs", images)
         for name, image, length in zip(self.names, images, lengths, strict=True):
             if len(image.shape) != ndim or length < _FEWEST:
@@ -97,55 +105,6 @@ class _Runs:
                     "2-D data, of scans. Join them by nilearn.image.concat_imgs."
                 )
         self.images, self.lengths = images, lengths
-
-    def header_t_r(self, number):
-        """The seconds from scan to scan in a header, None if none are told."""
-
-    def fit(self, mask_img, smoothing_fwhm):
-        """Choose the positions: those of a mask, of a fitted masker, or all there are.
-
-        A masker smooths by itself.
-        """
-        given = is_masker(mask_img)
-        if given:
-            check_masker(mask_img, self.masker)
-        if smoothing_fwhm is not None and (given or self.masker is not NiftiMasker):
-            raise ValueError(
-                "smoothing_fwhm is for volumes without a masker, which has one of its "
-                "own; surfaces are smoothed before. Leave it out."
-            )
-        self._masker = mask_img if given else self._fitted(mask_img, smoothing_fwhm)
-        self.mask_img = self._masker.mask_img_
-        self.space = volumes.space_of_mask(self.mask_img)
-
-    def check_finite(self, values, name):
-        """Which columns of scans (n_scans, n_positions) are finite, not none."""
-        if not (finite := np.isfinite(values).all(axis=0)).any():
-            raise ValueError(
-                f"All {plural(self.space.noun)} of the mask hold NaN or infinite "
-                f"values somewhere in {name}. Leave such scans or the run out."
-            )
-        return finite
-
-    def to_imgs(self, values):
-        """Estimates (n_trials, n_positions) as images."""
-        with volumes.NilearnWarnings():
-            image = self._masker.inverse_transform(values)
-        if isinstance(image, nibabel.Nifti1Image):
-            image.set_data_dtype(values.dtype)  # older nilearn would save as double
-        return image
-
-
-class VolumeRuns(_Runs):
-    """Runs that are 4D images on one grid."""
-
-    masker = NiftiMasker
-    #: NIfTI-1, which images are saved as, counts volumes by 16 bits.
-    most_images = 2**15 - 1
-
-    def __init__(self, items):
-        images = volumes.load_volumes(items)
-        super().__init__(images, [volumes.n_volumes(image) for image in images], 4)
 
     def header_t_r(self, number):
         """The seconds from scan to scan in a header, None if none are told."""
@@ -158,72 +117,86 @@ class VolumeRuns(_Runs):
         return round(unit * value, 6) if unit is not None and value > 0 else None
 
     def fit(self, mask_img, smoothing_fwhm):
-        """Choose the voxels: those of a mask, of a fitted masker, or the brain."""
-        super().fit(mask_img, smoothing_fwhm)
-        if not volumes.same_grid(self.mask_img, self.images[0]):
+        """Choose the positions: those of a mask, of a fitted masker, or all there are.
+
+        Of volumes, all in the brain. A masker smooths by itself.
+        """
+        first, given = self.images[0], is_masker(mask_img)
+        if given:
+            check_masker(mask_img, self.masker)
+        if smoothing_fwhm is not None and (given or self._on_surface):
+            raise ValueError(
+                "smoothing_fwhm is for volumes without a masker, which has one of its "
+                "own; surfaces are smoothed before. Leave it out."
+            )
+        asked = {"standardize": None, "reports": False}
+        if given:
+            self._masker = mask_img
+        elif self._on_surface:
+            if mask_img is not None:
+                mask = volumes.load_surface_mask(mask_img, first)
+                mask_img = SurfaceImage(first.mesh, mask)
+            self._masker = SurfaceMasker(mask_img, **asked).fit(first)
+        else:
+            if mask_img is None:  # where the masks of runs meet, as FirstLevelModel
+                several = MultiNiftiMasker(mask_strategy="epi", **asked)
+                mask_img = volumes.computed_mask(several, self.images)
+            mask, _ = volumes.load_mask(mask_img, first)
+            mask = volumes.on_grid(mask.astype(np.uint8), first)
+            asked["smoothing_fwhm"] = smoothing_fwhm
+            self._masker = NiftiMasker(mask, **asked).fit()
+        self.mask_img = self._masker.mask_img_
+        self.space = volumes.space_of_mask(self.mask_img)
+        if not self._on_surface and not volumes.same_grid(self.mask_img, first):
             raise ValueError(
                 "mask_img is a masker on another grid than imgs. Resample imgs first: "
                 "nilearn.image.resample_to_img(imgs, mask_img.mask_img_)."
             )
 
-    def _fitted(self, mask_img, smoothing_fwhm):
-        if mask_img is None:  # where the masks of runs meet, as FirstLevelModel has it
-            options = {"mask_strategy": "epi", "standardize": None, "reports": False}
-            mask_img = volumes.computed_mask(MultiNiftiMasker(**options), self.images)
-        mask, _ = volumes.load_mask(mask_img, self.images[0])
-        return NiftiMasker(
-            volumes.on_grid(mask.astype(np.uint8), self.images[0]),
-            smoothing_fwhm=smoothing_fwhm,
-            standardize=None,
-            reports=False,
-        ).fit()
-
     def read(self, number, kept, name):
-        """Data (n_scans, n_voxels) of a run, and which voxels are finite."""
-        data = volumes.read(self.images[number], name)
-        finite = self.check_finite(data[self.space.mask][:, kept].T, name)
-        if data.dtype.kind == "f" and not np.isfinite(data).all():
-            data = volumes.finite(data)  # as nilearn has it
-        with volumes.NilearnWarnings():
+        """Data (n_scans, n_positions) of a run, and which positions are finite."""
+        image, mask = self.images[number], self.space.mask
+        if self._on_surface:
+            finite = self.check_finite(volumes.mask_surfaces([image], mask)[kept], name)
+            filled = {p: volumes.finite(x) for p, x in image.data.parts.items()}
+            image = SurfaceImage(image.mesh, filled)
+        else:
+            data = volumes.read(image, name)
+            finite = self.check_finite(data[mask][:, kept].T, name)
+            if data.dtype.kind == "f" and not np.isfinite(data).all():
+                data = volumes.finite(data)  # as nilearn has it
             # The masker's affine: nilearn resamples where one was rounded otherwise.
             image = volumes.on_grid(data, self.mask_img)
+        with volumes.nilearn_warnings():
             return self._masker.transform(image)[kept], finite
 
+    def check_finite(self, values, name):
+        """Which columns of scans (n_scans, n_positions) are finite, not none."""
+        if not (finite := np.isfinite(values).all(axis=0)).any():
+            raise ValueError(
+                f"All {plural(self.space.noun)} of the mask hold NaN or infinite "
+                f"values somewhere in {name}. Leave such scans or the run out."
+            )
+        return finite
 
-class SurfaceRuns(_Runs):
-    """Runs that are surface images on one mesh."""
-
-    masker = SurfaceMasker
-
-    def __init__(self, items):
-        images = volumes.load_surfaces(items)
-        super().__init__(images, [volumes.n_maps(image) for image in images])
-
-    def _fitted(self, mask_img, smoothing_fwhm):
-        first = self.images[0]
-        if mask_img is not None:
-            mask = volumes.load_surface_mask(mask_img, first)
-            mask_img = SurfaceImage(first.mesh, mask)
-        return SurfaceMasker(mask_img, standardize=None, reports=False).fit(first)
-
-    def read(self, number, kept, name):
-        """Data (n_scans, n_vertices) of a run, and which vertices are finite."""
-        image = self.images[number]
-        rows = volumes.mask_surfaces([image], self.space.mask)
-        finite = self.check_finite(rows[kept], name)
-        filled = {p: volumes.finite(x) for p, x in image.data.parts.items()}
-        with volumes.NilearnWarnings():
-            data = self._masker.transform(SurfaceImage(image.mesh, filled))
-        return data[kept], finite
+    def to_imgs(self, values):
+        """Estimates (n_trials, n_positions) as images."""
+        with volumes.nilearn_warnings():
+            image = self._masker.inverse_transform(values)
+        if isinstance(image, nibabel.Nifti1Image):
+            image.set_data_dtype(values.dtype)  # older nilearn would save as double
+        return image
 
 
-class CiftiRuns(_Runs):
+class CiftiRuns(BoldRuns):
     """Runs that are CIFTI files with the same columns, grayordinates or parcels."""
+
+    most_images = np.inf
 
     def __init__(self, items):
         self._files = load_ciftis(items)
         lengths = [len(file.rows) for file in self._files]
-        super().__init__([file.image for file in self._files], lengths)
+        self._keep([file.image for file in self._files], lengths)
         for file, name in zip(self._files, self.names, strict=True):
             if not isinstance(file.rows, SeriesAxis):
                 raise ValueError(
@@ -262,15 +235,6 @@ class CiftiRuns(_Runs):
 
 
 # ------------------------------------------------------------------------------- time
-
-
-@dataclass(frozen=True)
-class Timing:
-    """When the scans of all runs were taken."""
-
-    t_r: float  #: seconds from scan to scan
-    slice_time_ref: float  #: when in a scan its slices are, from 0 to 1
-    told_by: str  #: who says the latter: "given", "StartTime" or "default"
 
 
 def is_number(value):
@@ -317,11 +281,13 @@ def read_sidecar(path):
 
 
 def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
-    """The `Timing` of runs.
+    """The seconds from scan to scan of runs, their slice time, and who tells it.
 
-    `names` are those in messages, `headers` has the seconds from scan to scan of each
-    run, or None, and `sidecars` what `read_sidecar` returns. What is given as `t_r` and
-    `slice_time_ref` is taken in any case.
+    The slice time is when in a scan its slices are, from 0 to 1, as "given", by the
+    "StartTime" of files, or by "default". `names` are those in messages, `headers` has
+    the seconds from scan to scan of each run, or None, and `sidecars` what
+    `read_sidecar` returns. What is given as `t_r` and `slice_time_ref` is taken in any
+    case.
     """
     in_files, starts = zip(*sidecars, strict=True)
     t_r = _find_t_r(names, headers, in_files, t_r)
@@ -332,7 +298,7 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
                 f"slice_time_ref={slice_time_ref:g}, but by the StartTime in the .json "
                 f"file of a run {other[0]:g}. The first is used."
             )
-        return Timing(t_r, slice_time_ref, "given")
+        return t_r, slice_time_ref, "given"
     if not known:
         warn(
             "slice_time_ref is not given, and no .json file of the runs has a "
@@ -341,14 +307,14 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
             "time as a fraction of a scan, by default 0.5 with fMRIPrep; if it was "
             "not, pass 0."
         )
-        return Timing(t_r, 0.0, "default")
+        return t_r, 0.0, "default"
     if len(known) < len(starts) or max(known) - min(known) > _SAME or max(known) > 1:
         told = sorted({"none" if start is None else f"{start:g} s" for start in starts})
         raise ValueError(
             f"The .json files of the runs, of {t_r:g} s from scan to scan, agree on no "
             f"slice time: StartTime is {', '.join(told)}. Pass slice_time_ref."
         )
-    return Timing(t_r, known[0], "StartTime")
+    return t_r, known[0], "StartTime"
 
 
 def _find_t_r(names, headers, in_files, given):

@@ -8,24 +8,19 @@ where there is no such place. Nothing is resampled.
 """
 
 import os
-import re
 from copy import copy
 from dataclasses import dataclass
-from pathlib import Path
 
-import nibabel
 import numpy as np
 import pandas as pd
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image, LabelAxis, ParcelsAxis
 from nilearn.surface import PolyMesh, load_surf_mesh
 
 from ..utils.advice import advice, described
-from ..utils.checks import expand_pattern, name_items, quoted, read_file
+from ..utils.checks import name_items, quoted, read_file
 from .space import GrayordinateSpace, ParcelSpace, cortex, same_places, short
 from .volumes import as_mask, check_several, listed, open_image, read, stack_rows
 
-#: How the names of CIFTI files end.
-_ENDING = re.compile(r"\.[dp](scalar|tseries|label|conn)(\.nii)?$", re.IGNORECASE)
 #: What the kinds of columns are called.
 _KINDS = {BrainModelAxis: "grayordinates", ParcelsAxis: "parcels"}
 _PATH = str | os.PathLike
@@ -39,33 +34,6 @@ class Cifti:
     image: Cifti2Image
     rows: object  #: axis of the images: a series, scalars or labels
     columns: object  #: axis of brain models or of parcels
-
-
-def is_cifti(imgs):
-    """Whether images are CIFTI files; refuse a mixture with others."""
-    several = isinstance(imgs, list | tuple | np.ndarray) and getattr(imgs, "ndim", 1)
-    items = list(imgs) if several and len(imgs) else [imgs]
-    paths = [str(item) if isinstance(item, _PATH) else "" for item in items]
-    pairs = zip(items, paths, strict=True)
-    named = [isinstance(x, Cifti2Image) or bool(_ENDING.search(p)) for x, p in pairs]
-    first = named[0] or _holds_cifti(items[0])
-    if any(named) and not first:
-        other = items[0] if isinstance(items[0], str) else type(items[0]).__name__
-        raise TypeError(
-            f"imgs holds both CIFTI files and others ({other}); use images of one kind."
-        )
-    return first
-
-
-def _holds_cifti(item):
-    """Whether a file of another name holds a CIFTI image."""
-    path = expand_pattern(item, " in imgs")[0] if isinstance(item, _PATH) else Path()
-    if not path.name.endswith((".nii", ".nii.gz")) or not path.is_file():
-        return False
-    try:
-        return isinstance(nibabel.load(path), Cifti2Image)
-    except (nibabel.filebasedimages.ImageFileError, OSError, EOFError, ValueError):
-        return False  # others say what is wrong with it
 
 
 def load_cifti(item, name):

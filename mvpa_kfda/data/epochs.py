@@ -1,15 +1,17 @@
 """Epochs and power as decoding takes them: trials, channels, scales, neighbours.
 
-`read_epoch_data` makes `EpochData` of what users give, and nobody behind it sees epochs
-again. Names of events are matched as MNE-Python does in ``epochs["face"]``: parts
-between slashes are tags, and a name stands for all events that have its tags in any
-order. Files are read by MNE-Python: its own, EEGLAB's and FieldTrip's.
+`read_epoch_data` makes `EpochData` of what users give, `read_pairs` two of them for
+generalization, and nobody behind them sees epochs again. Names of events are matched as
+MNE-Python does in ``epochs["face"]``: parts between slashes are tags, and a name stands
+for all events that have its tags in any order. Files are read by MNE-Python: its own,
+EEGLAB's and FieldTrip's.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 from numbers import Integral
 from pathlib import Path
 
@@ -21,7 +23,15 @@ from numpy.typing import ArrayLike
 from scipy.io import whosmat
 
 from ..utils.advice import COMPLEX, advice, described
-from ..utils.checks import check_array, check_option, counted, quoted, warn_of_angles
+from ..utils.checks import (
+    check_array,
+    check_flag,
+    check_option,
+    counted,
+    quoted,
+    warn,
+    warn_of_angles,
+)
 from ..utils.fingerprints import note_input
 from .neighbours import check_adjacency
 from .trials import OF_EPOCHS, Trials, make_trials
@@ -350,38 +360,27 @@ def pick_channels(info, picks):
     return [info["ch_names"].index(name) for name in good]
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """A linear map that brings channels to one scale, the same for all epochs."""
-
-    #: What channels are divided by, (n_channels,) or (n_freqs, 1, 1, n_channels).
-    divisors: np.ndarray | None = None
-    whitener: np.ndarray | None = None  #: a matrix (n_channels, n_channels) instead
-
-    def apply(self, data):
-        """Data (..., n_channels) on the common scale; may use up the array."""
-        if self.whitener is not None:
-            return data @ self.whitener.T
-        if self.divisors is not None:
-            data /= self.divisors
-        return data
-
-    def undo(self, patterns):
-        """Patterns (..., n_channels) in the channels' own units."""
-        if self.whitener is not None:
-            return patterns @ np.linalg.pinv(self.whitener).T
-        return patterns if self.divisors is None else patterns * self.divisors
-
-
 def samples_first(epochs, picks, kept, name="epochs"):
     """Data of some channels and trials, ([n_freqs,] n_times, n_trials, n_channels)."""
     role = "data" if name == "epochs" else "data_test"
     # The features of a time point are contiguous then.
     if isinstance(epochs, EpochsTFR):
-        _check_power(epochs.data, name)
-        data = epochs.data[:, picks]
-        data = data if len(kept) == len(data) else data[kept]
-        data = check_array(data, f"The data of {name}", 4)
+        of, power = f"The data of {name}", epochs.data
+        if power.ndim == 5:
+            raise ValueError(
+                f"{name} has an axis of tapers, shape {power.shape}. Power is summed "
+                "over them: compute it with output='power'."
+            )
+        if np.iscomplexobj(power):
+            raise ValueError(
+                f"{of} holds complex data; real numbers are needed. For power, use "
+                f"output='power'; for the rest, decode_arrays. {COMPLEX}"
+            )
+        sines = "decode_arrays(np.concatenate([np.sin(z), np.cos(z)], axis=1), y, ...)"
+        one = f"of one frequency, z = {name}.data[:, :, i], "
+        warn_of_angles(power, of, one + sines)
+        data = power[:, picks]
+        data = check_array(data if len(kept) == len(data) else data[kept], of, 4)
         note_input(role, data)
         return np.array(np.moveaxis(data, (0, 1), (-2, -1)), order="C")
     given = epochs.get_data(copy=False)  # nothing is copied, but trials one by one
@@ -393,45 +392,62 @@ def samples_first(epochs, picks, kept, name="epochs"):
     return trials.transpose(2, 0, 1)
 
 
-def _check_power(data, name):
-    """Refuse what is no power, (n_epochs, n_channels, n_freqs, n_times)."""
-    if data.ndim == 5:
-        raise ValueError(
-            f"{name} has an axis of tapers, shape {data.shape}. Power is summed over "
-            "them: compute it with output='power'."
-        )
-    if np.iscomplexobj(data):
-        raise ValueError(
-            f"The data of {name} holds complex data; real numbers are needed. For "
-            f"power, use output='power'; for the rest, decode_arrays. {COMPLEX}"
-        )
-    instead = "decode_arrays(np.concatenate([np.sin(z), np.cos(z)], axis=1), y, ...)"
-    of = f"of one frequency, z = {name}.data[:, :, i], "
-    warn_of_angles(data, f"The data of {name}", of + instead)
-
-
 def is_even(distances):
     """Whether times are evenly spaced, by the distances between them."""
     return np.allclose(distances, distances.mean(), rtol=1e-3, atol=0)
 
 
 def fit_scaling(info, data, scale, kernel):
-    """The `Scaling` of data ([n_freqs,] n_samples, n_epochs, n_channels)."""
+    """What brings data (..., n_channels) to one scale, and patterns to their units.
+
+    Two functions, linear maps that are the same for all epochs: the first may use up
+    the data, of which these are ([n_freqs,] n_samples, n_epochs, n_channels).
+    """
+    if isinstance(scale, mne.Covariance) and data.ndim == 3:
+        names, data_names = info["ch_names"], pick_channels(info, None)
+        if missing := [name for name in names if name not in scale.ch_names]:
+            raise ValueError(
+                f"The noise covariance in scale lacks {len(missing)} of the "
+                f"{len(names)} channels, e.g. {missing[0]!r}. Pick those it has, or "
+                "compute it again."
+            )
+        if others := [name for i, name in enumerate(names) if i not in data_names]:
+            raise ValueError(
+                "A noise covariance in scale whitens data channels only, not "
+                f"{', '.join(others)}. Leave them out of picks, or use scale='auto'."
+            )
+        whitener = mne.cov.compute_whitener(scale, info, verbose=False)[0]
+        return (
+            lambda data: data @ whitener.T,
+            lambda patterns: patterns @ np.linalg.pinv(whitener).T,
+        )
+    divisors = _divisors(info, data, scale, kernel)
+    if divisors is None:
+        return lambda data: data, lambda patterns: patterns
+
+    def divide(data):
+        data /= divisors
+        return data
+
+    return divide, lambda patterns: patterns * divisors
+
+
+def _divisors(info, data, scale, kernel):
+    """What channels are divided by, (n_channels,) or (n_freqs, 1, 1, n_channels)."""
+    types = np.array(info.get_channel_types())
+    by_type = scale == "auto" and (len(set(types)) > 1 or kernel.assumes_unit_scale)
+    if scale != "channel" and not by_type:
+        return None
     if data.ndim == 4:
         # Power differs by orders of magnitude between frequencies.
-        found = [fit_scaling(info, power, scale, kernel).divisors for power in data]
-        return Scaling(None if found[0] is None else np.stack(found)[:, None, None])
-    if isinstance(scale, mne.Covariance):
-        return Scaling(whitener=_whitener(scale, info))
+        found = [_divisors(info, power, scale, kernel) for power in data]
+        return np.stack(found)[:, None, None]
     if scale == "channel":
-        return Scaling(_deviation(data, axis=(0, 1)))
-    types = np.array(info.get_channel_types())
-    if scale != "auto" or not (len(set(types)) > 1 or kernel.assumes_unit_scale):
-        return Scaling()
+        return _deviation(data, axis=(0, 1))
     divisors = np.ones(len(types))
     for kind in set(types):
         divisors[types == kind] = _deviation(data[:, :, types == kind])
-    return Scaling(divisors)
+    return divisors
 
 
 def _deviation(data, axis=None):
@@ -439,23 +455,6 @@ def _deviation(data, axis=None):
     deviation = data.std(axis=axis)
     rounding = 1e-12 * np.abs(data).max(axis=axis)
     return np.where(deviation > rounding, deviation, 1.0)
-
-
-def _whitener(covariance, info):
-    """The whitening matrix (n_channels, n_channels) of a noise covariance."""
-    names = info["ch_names"]
-    if missing := [name for name in names if name not in covariance.ch_names]:
-        raise ValueError(
-            f"The noise covariance in scale lacks {len(missing)} of the {len(names)} "
-            f"channels, e.g. {missing[0]!r}. Pick those it has, or compute it again."
-        )
-    data = pick_channels(info, None)
-    if others := [name for i, name in enumerate(names) if i not in data]:
-        raise ValueError(
-            "A noise covariance in scale whitens data channels only, not "
-            f"{', '.join(others)}. Leave them out of picks, or use scale='auto'."
-        )
-    return mne.cov.compute_whitener(covariance, info, verbose=False)[0]
 
 
 def progress_wanted(verbose):
@@ -479,7 +478,23 @@ def find_neighbours(info, sensors):
     if sensors is True or isinstance(sensors, str):
         also = ("an adjacency matrix", "(matrix, ch_names)")
         check_option("sensors", sensors, ("adjacency", True), also)
-        sensors = _mne_adjacency(info)
+        types, n = sorted(set(info.get_channel_types())), len(names)
+        if len(types) > 1 or types[0] == "misc" or n < 4:
+            raise ValueError(
+                "sensors='adjacency' needs four or more channels of one type, which "
+                f"have places on the head; picked are {n} of type {', '.join(types)}. "
+                "Pick others, or pass your own matrix as sensors."
+            )
+        try:
+            with mne.use_log_level("ERROR"):
+                sensors = mne.channels.find_ch_adjacency(info, types[0])
+        # No positions, positions for another type, or too few channels for triangles.
+        except (LookupError, RuntimeError, ValueError) as error:
+            raise ValueError(
+                f"MNE-Python finds no neighbours of the {n} {types[0]} channels: "
+                f"{str(error).splitlines()[0]} Set the positions with "
+                "epochs.set_montage, or pass your own matrix as sensors."
+            ) from error
     if isinstance(sensors, tuple) and len(sensors) == 2:
         sensors, known = sensors[0], [str(name) for name in sensors[1]]
     rows, noun = (names, "picked channel") if known is None else (known, "channel name")
@@ -506,25 +521,218 @@ def find_neighbours(info, sensors):
     return np.stack(np.nonzero(np.triu(matrix[np.ix_(order, order)], k=1)))
 
 
-def _mne_adjacency(info):
-    """The adjacency that MNE-Python finds for channels of a single type."""
-    types, n = sorted(set(info.get_channel_types())), len(info["ch_names"])
-    if len(types) > 1 or types[0] == "misc" or n < 4:
+# -------------------------------------------------- training and test trials, in pairs
+#
+# A second set of data may hold the same trials, at other times or processed otherwise,
+# or other ones, as the user says. Models must not be tested on trials that they were
+# trained on, so copies of trials are refused where they are said to be others.
+
+#: So many equal trials may be chance, in spike counts for one, if the user says so.
+_CHANCE = 0.1
+
+
+def shared_trials(data, times, data_test, times_test):
+    """Pairs (n_pairs, 2) of trials with equal values at the common times."""
+    digits = np.round(times, 6), np.round(times_test, 6)
+    _, here, there = np.intersect1d(*digits, return_indices=True)
+    if len(here) == 0:
+        return np.empty((0, 2), int)
+
+    def digest(trial):
+        if np.ptp(trial) != 0:  # those that do not vary at all are no copies
+            return blake2b(np.ascontiguousarray(trial), digest_size=16).digest()
+
+    keys = [digest(trial) for trial in data[here].transpose(1, 0, 2)]
+    test = [digest(trial) for trial in data_test[there].transpose(1, 0, 2)]
+    first = {key: i for i, key in reversed(list(enumerate(keys))) if key is not None}
+    common = [(j, key) for j, key in enumerate(test) if key in first]
+    # A trial that is there twice is first of all itself.
+    pairs = [(j if keys[j : j + 1] == [key] else first[key], j) for j, key in common]
+    return np.array(pairs, int).reshape(-1, 2)
+
+
+def check_no_same_trials(same_trials, test):
+    """Refuse `same_trials` where there is no second set of data called `test`."""
+    if same_trials is not None:
         raise ValueError(
-            "sensors='adjacency' needs four or more channels of one type, which have "
-            f"places on the head; picked are {n} of type {', '.join(types)}. Pick "
-            "others, or pass your own matrix as sensors."
+            f"same_trials={same_trials!r} is for {test}, which is not given. Drop it."
         )
-    try:
-        with mne.use_log_level("ERROR"):
-            return mne.channels.find_ch_adjacency(info, types[0])
-    # No positions, positions for another type, or too few channels for triangles.
-    except (LookupError, RuntimeError, ValueError) as error:
+
+
+def without_copy(data, times, data_test, times_test):
+    """The test data, or the training data themselves if they are equal."""
+    if np.array_equal(times, times_test) and np.array_equal(data, data_test):
+        return data
+    return data_test
+
+
+def check_same_trials(same_trials, data, times, data_test, times_test, names):
+    """Whether the test trials are said to be the training trials, one by one.
+
+    Copies of trials must agree with what is said.
+    """
+    check_flag("same_trials", same_trials, also=(None,))
+    n, n_test = data.shape[1], data_test.shape[1]
+    train, test = names
+    pairs = shared_trials(data, times, data_test, times_test)
+    if same_trials:
+        moved = pairs[pairs[:, 0] != pairs[:, 1]]
+        if n != n_test or len(moved) > _CHANCE * n:
+            words = f"{train} has {n} and {test} has {n_test}"
+            if len(moved) > _CHANCE * n_test:
+                i, j = moved[0]
+                words = f"trial {j} of {test} is trial {i} of {train}"
+            needed = "same_trials=True needs the same trials in both, in the same order"
+            raise ValueError(f"{needed}; {words}.")
+        return True
+    if len(pairs) == 0:
+        return False
+    i, j = pairs[0]
+    message = (
+        f"{len(pairs)} of the {n_test} trials of {test} are also in {train} (trial {j} "
+        f"is trial {i} there): models would be tested on their training trials. Leave "
+        "these out of one of them, or use same_trials=True if both hold the same "
+        "trials in the same order, to have them cross-validated"
+    )
+    if len(pairs) > _CHANCE * n_test:
+        raise ValueError(f"{message}.")
+    if same_trials is None:
+        raise ValueError(f"{message}; same_trials=False if they are equal by chance.")
+    warn(f"{message}. With same_trials=False they are treated as other trials.")
+    return False
+
+
+def read_pairs(
+    epochs, y, picks, *, test_epochs=None, y_test=None, same_trials=None, **known
+):
+    """The `EpochData` to train with, and data and times that it is tested on.
+
+    These are its own, or of other epochs, see `generalize_epochs`: of the same trials,
+    which are cross-validated, or of other ones, which the `Trials` then know. `known`
+    is what `label_epochs` takes.
+    """
+    if known.get("train_on") is not None:
+        check_alone("epochs", test_epochs, y_test)
+    if test_epochs is None:
+        check_no_same_trials(same_trials, "test_epochs")
+        if y_test is not None:
+            epochs = check_epochs(epochs)
+            known["second"] = epochs, y_test, "epochs"
+        train = read_epoch_data(epochs, y, picks, **known)
+        return train, train.data, train.times
+    epochs, owner = check_epochs(epochs), "test_epochs"
+    test_epochs = check_epochs(test_epochs, owner)
+    names = _common_channels(epochs, test_epochs, picks)
+    test, kept_test, record = None, np.arange(len(test_epochs)), {}
+    if same_trials is True and len(epochs) == len(test_epochs):
+        known["second"] = test_epochs, y_test, owner
+    elif y_test is not None:
+        test, kept_test, record = label_epochs(test_epochs, y_test, owner=owner)
+    elif same_trials is not True:  # found where those to train with are
+        labels = y
+        if names_classes(y, len(epochs)):
+            labels = y if isinstance(y, Mapping) else {name: name for name in y}
+        elif y is not None and not isinstance(y, str):
+            raise ValueError(
+                "test_epochs are other trials than epochs, so their labels are needed: "
+                f"pass y_test, one label for each of the {len(test_epochs)} test "
+                "epochs (or same_trials=True if they are the same, in the same order)."
+            )
+        test, kept_test, record = label_epochs(test_epochs, labels, owner=owner)
+    train = read_epoch_data(epochs, y, picks, names=names, **known)
+    kept_test = train.kept if "second" in known else kept_test
+    picked = [test_epochs.ch_names.index(name) for name in names]
+    data_test = samples_first(test_epochs, picked, kept_test, owner)
+    trials, times = train.trials, test_epochs.times
+    sides = train.data, epochs.times, data_test, times
+    if check_same_trials(same_trials, *sides, ("epochs", owner)):
+        data_test = without_copy(*sides)
+        trials = trials if test is None else replace(trials, y_test=test.y)
+    else:
+        trials = replace(trials, test=test)
+        if same_trials is None:
+            _ask_if_the_same(epochs, test_epochs, train.kept, kept_test)
+    record = {f"{name}_test": value for name, value in record.items()}
+    train = replace(train, trials=trials, record=train.record | record)
+    return train, data_test, times
+
+
+def check_alone(name, test, y_test):
+    """Refuse other data or labels to be tested where `train_on` leaves some to test."""
+    if test is not None or y_test is not None:
+        other = "test_epochs" if name == "epochs" else "X_test"
         raise ValueError(
-            f"MNE-Python finds no neighbours of the {n} {types[0]} channels: "
-            f"{str(error).splitlines()[0]} Set the positions with epochs.set_montage, "
-            "or pass your own matrix as sensors."
-        ) from error
+            f"train_on splits {name} into those to train on and those to test on; it "
+            f"cannot be combined with {other} or y_test. To train on a part, pass only "
+            f"that part of {name} and y."
+        )
+
+
+def _common_channels(epochs, test_epochs, picks):
+    """The names of the good channels to use, once both sets fit together."""
+    rates = [float(e.info["sfreq"]) for e in (epochs, test_epochs)]
+    if not np.isclose(*rates, rtol=1e-6):
+        raise ValueError(
+            f"epochs has {rates[0]:g} samples per second and test_epochs {rates[1]:g}. "
+            "Resample one of them with epochs.resample."
+        )
+    picked = [epochs.ch_names[i] for i in pick_channels(epochs.info, picks)]
+    if missing := [name for name in picked if name not in test_epochs.ch_names]:
+        raise ValueError(
+            f"test_epochs lacks {len(missing)} of the {len(picked)} channels, e.g. "
+            f"{', '.join(missing[:5])}. Name the channels that both have in picks."
+        )
+    names = [name for name in picked if name not in test_epochs.info["bads"]]
+    if not names:
+        bad = f"{', '.join(picked[:5])} are bad in test_epochs"
+        raise ValueError(f"No channel is good in both epochs and test_epochs: {bad}.")
+    applied, types = [], []
+    for e in (epochs, test_epochs):
+        applied.append({str(p["desc"]) for p in e.info["projs"] if p["active"]})
+        types.append(e.get_channel_types([e.ch_names.index(name) for name in names]))
+    if only := sorted(applied[0] ^ applied[1]):
+        warn(
+            "Different projections have been applied to epochs and test_epochs: "
+            f"{only} to one of them only. Apply the same with add_proj and apply_proj, "
+            "or the models meet other data than they know.",
+            UserWarning,
+        )
+    for name, kind, other in zip(names, *types, strict=True):
+        if kind != other:
+            raise ValueError(
+                f"Channel {name!r} is of type {kind} in epochs and {other} in "
+                "test_epochs. Use set_channel_types, or leave it out of picks."
+            )
+    return names
+
+
+def _ask_if_the_same(epochs, test_epochs, kept, kept_test):
+    """Ask about trials that were, by their events, cut or processed in another way."""
+    here, there = epochs.events[kept], test_epochs.events[kept_test]
+    common = np.intersect1d(epochs.times.round(6), test_epochs.times.round(6))
+    shared = set(map(tuple, here.tolist())) & set(map(tuple, there.tolist()))
+    length = np.ptp(epochs.times) * epochs.info["sfreq"]
+    distances = np.diff(np.sort(here[:, 0]))
+    # Made-up events are often one sample apart.
+    recorded = len(distances) > 0 and np.median(distances) > length / 2
+    alike = 2 * len(shared) >= len(there)
+    if not alike and len(here) == len(there):
+        # Do they overlap one by one, more or less shifted? A constant shift is more
+        # likely that of another recording with the same timing.
+        distance = there[:, 0] - here[:, 0]
+        times = [each.times[[0, -1]] for each in (epochs, test_epochs)]
+        (first, last), ends = np.rint(np.array(times) * epochs.info["sfreq"])
+        start, stop = (distance[:, None] + ends).T
+        overlap = (first <= stop) & (start <= last)
+        alike = overlap.all() and np.ptp(distance) > 0
+    if (recorded and alike) or (len(common) == 0 and shared):
+        raise ValueError(
+            f"The epochs of test_epochs have {len(shared)} of the events of epochs, or "
+            "overlap with them in time one by one, as if the same trials were "
+            "processed differently or cut around other events. Use same_trials=True if "
+            "they are the same, in the same order, to have them cross-validated, else "
+            "same_trials=False."
+        )
 
 
 # ------------------------------------------------------------------------------- files

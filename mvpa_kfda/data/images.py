@@ -9,14 +9,17 @@ in the images given are marked, always.
 """
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from nibabel.cifti2 import Cifti2Image
+from nibabel.spatialimages import SpatialImage
 from nilearn.maskers import NiftiMasker, SurfaceMasker
+from nilearn.surface import SurfaceImage
 from scipy import sparse
 
 from ..utils.advice import COMPLEX, advice
@@ -29,10 +32,10 @@ from ..utils.checks import (
     read_file,
 )
 from . import volumes
-from .cifti import cifti_space, is_cifti, load_cifti_mask, load_ciftis, mask_ciftis
+from .cifti import cifti_space, load_cifti_mask, load_ciftis, mask_ciftis
 from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .tables import read_text_table
-from .trials import OF_IMAGES, Trials, make_trials
+from .trials import OF_IMAGES, make_trials
 
 #: What parts the columns of a table, by the ending of its name.
 _SEPARATORS = {".tsv": "\t", ".csv": ","}
@@ -45,31 +48,111 @@ Classes = Sequence[Label] | Mapping[str, Label | Sequence[Label]] | None
 _LISTED = 20
 _NAMED = "a dict of name -> label or list of labels, such as {'animal': ['cat', 'dog']}"
 
-
-@dataclass(frozen=True, eq=False)
-class ImageLabels:
-    """What is known of the images to be decoded, and of all that z-scores are of."""
-
-    trials: Trials
-    given: tuple  #: labels and groups of all images
-    kept: np.ndarray | None = None  #: which of all images are decoded; None: all are
-    record: dict = field(default_factory=dict)
-
-    def check(self, n_images):
-        """Refuse labels and groups of more or fewer images than there are."""
-        for name, values in zip(("y", "groups"), self.given, strict=True):
-            if values is not None:
-                check_per_trial(values, n_images, name)
-
-    def take(self, X):
-        """The data of the images to be decoded, of that of all."""
-        return X if self.kept is None else X[self.kept]
+#: Parameters that results do not record: the precision of images, and what was told.
+_NOT_RECORDED = ("dtype", "slice_time_ref_from")
+#: The drift model that a parameter is of.
+_DRIFTS = {"high_pass": "cosine", "drift_order": "polynomial"}
+#: The columns of a table by which runs and sessions are known as groups.
+_GROUPS = ("run", "session")
 
 
-def read_labels(y, groups=None, confounds=None, train_on=None, classes=None):
-    """The `ImageLabels` of some classes, by what is given as arrays or (table, column).
+@dataclass(frozen=True, eq=False, repr=False)
+class Betas:
+    """Single-trial estimates, from `single_trial_betas`.
 
-    `classes` are labels, or a dict of name -> label or list of labels; None: all.
+    They can be passed directly to :func:`~mvpa_kfda.searchlight` and
+    :func:`~mvpa_kfda.decode_regions`, whose results record how the estimates were made.
+
+    Parameters
+    ----------
+    imgs : 4D image | SurfaceImage | Cifti2Image
+        One image per trial; zeros outside the mask.
+    table : DataFrame
+        One row per trial: run, onset, duration, trial_type, and all further columns of
+        the events.
+    mask_img : 3D image | SurfaceImage | Cifti2Image | None
+        The voxels, vertices or grayordinates with estimates; None for parcels.
+    design_matrices : list of DataFrame
+        For each run, the regressors of each trial and the nuisance regressors. With
+        "lsa" they are the model; with "lss" the regressors of other trials are summed.
+    parameters : dict
+        How the estimates were made, including the ``t_r`` and ``slice_time_ref`` used,
+        the origin of the latter (``slice_time_ref_from``: "given", "StartTime" or
+        "default"), the numbers of scans in each run (``n_scans``) and of those left out
+        (``n_scans_left_out``), and the names of confounds (``regressors``).
+
+    Examples
+    --------
+    >>> import nibabel
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from mvpa_kfda import Betas
+    >>> imgs = nibabel.Nifti1Image(np.zeros((2, 2, 2, 4), np.float32), np.eye(4))
+    >>> table = pd.DataFrame({"trial_type": ["cat", "dog"] * 2, "run": [1, 1, 2, 2]})
+    >>> designs = [pd.DataFrame({"cat": [1.0], "dog": [0.0]})] * 2
+    >>> Betas(imgs, table, None, designs, {"method": "lss"})
+    <Betas | 4 trials (cat 2, dog 2) of 2 runs, lss>
+    """
+
+    imgs: SpatialImage | SurfaceImage | Cifti2Image
+    table: pd.DataFrame
+    mask_img: SpatialImage | SurfaceImage | Cifti2Image | None
+    design_matrices: list
+    parameters: dict
+
+    def __repr__(self):
+        types = self.table["trial_type"].value_counts(sort=False).items()
+        return (
+            f"<Betas | {counted(len(self.table), 'trial')} "
+            f"({', '.join(f'{name} {n}' for name, n in types)}) of "
+            f"{counted(len(self.design_matrices), 'run')}, {self.parameters['method']}>"
+        )
+
+    def record(self) -> dict:
+        """Return the record of how the estimates were made.
+
+        Returns
+        -------
+        record : dict
+            The value of ``parameters["recordings"]`` in a result.
+        """
+        drifts = self.parameters.get("drift_model")
+        given = {
+            "estimate" if name == "method" else name: value
+            for name, value in self.parameters.items()
+            if name not in _NOT_RECORDED and _DRIFTS.get(name, drifts) == drifts
+        }
+        if "signal_scaling" in given:  # 0 and False would be the same number
+            scaled = given["signal_scaling"] is not False
+            given["signal_scaling"] = "percent" if scaled else "none"
+        n = len(self.parameters.get("regressors", []))
+        runs = {"kind": "bold", "n_runs": len(self.design_matrices)}
+        return runs | given | {"n_confound_regressors": n}
+
+
+def opened(imgs, y, groups=None, mask_img=None):
+    """Images, labels, a mask and what a result records of `Betas`, or nothing.
+
+    The labels of `Betas` may be a column of their table, and their mask is the default.
+    """
+    if not isinstance(imgs, Betas):
+        return imgs, y, mask_img, {}
+    table = imgs.table
+    same = [n for n in _GROUPS if n in table and np.array_equal(groups, table[n])]
+    same = [n for n in _GROUPS if n == groups] if isinstance(groups, str) else same
+    record = {"recordings": imgs.record() | {"group": same[0] if same else None}}
+    y = (table, y) if isinstance(y, str) else y
+    return imgs.imgs, y, imgs.mask_img if mask_img is None else mask_img, record
+
+
+def read_labels(
+    y, groups=None, confounds=None, train_on=None, classes=None, n_images=None
+):
+    """The `Trials` of some classes, by what is given as arrays or (table, column).
+
+    Also labels and groups of all images, of which z-scores are, an index of those that
+    are decoded, and what a result records of these. `classes` are labels, or a dict of
+    name -> label or list of labels; None: all.
     """
     table = None
     if _is_reference(y):
@@ -103,9 +186,18 @@ def read_labels(y, groups=None, confounds=None, train_on=None, classes=None):
         column_of=None if of_confounds is None else columns,
     )
     trials = replace(trials, numbers=np.arange(len(y)))  # in time
-    given = y, trials.groups
-    if classes is None:
-        return ImageLabels(trials, given)
+    given, kept, record = (y, trials.groups), slice(None), {}
+    if classes is not None:
+        trials, kept, record = _of_classes(trials, classes, y)
+    if n_images is not None:
+        for name, values in zip(("y", "groups"), given, strict=True):
+            if values is not None:
+                check_per_trial(values, n_images, name)
+    return trials, given, kept, record
+
+
+def _of_classes(trials, classes, y):
+    """The trials of some classes, which of all they are, and what a result records."""
     names = _named_labels(classes, y)
     name_of = {label: name for name, several in names.items() for label in several}
     kept = np.flatnonzero([label in name_of for label in y.tolist()])
@@ -114,8 +206,7 @@ def read_labels(y, groups=None, confounds=None, train_on=None, classes=None):
         labels = [name_of[label] for label in trials.y.tolist()]
         trials = replace(trials, y=np.array(labels))
     record = {str(name): list(map(str, several)) for name, several in names.items()}
-    record = {"classes": record, "selected": kept, "n_images": len(y)}
-    return ImageLabels(trials, given, kept, record)
+    return trials, kept, {"classes": record, "selected": kept, "n_images": len(y)}
 
 
 def _named_labels(classes, y):
@@ -235,59 +326,24 @@ class Images:
     usable: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class OpenImages:
-    """Images whose positions are known, and whose data are read when they are asked."""
-
-    space: Space
-    #: The data (n_images, n) of the positions in a mask, such as spaces have.
-    data: Callable
-    #: What is known already, of all positions.
-    known: Images | None = None
-
-    def read(self, chosen=None):
-        """The `Images` at chosen positions (n_positions,) of bool; None: at all."""
-        images, space = self.known, self.space
-        if chosen is not None:
-            space = space.take(chosen)
-        if images is None:
-            X = self.data(space.mask)
-            images = Images(X, space, volumes.usable_columns(X))
-        elif chosen is not None:
-            X = images.X[:, chosen].copy(order="F")
-            images = Images(X, space, images.usable[chosen])
-        if not images.usable.any():
-            finite = np.isfinite(images.X)
-            empty = np.flatnonzero(~finite.any(axis=1))
-            n_broken = int((~finite.all(axis=0)).sum())
-            hint = "Look whether the mask lies on the brain in these images."
-            if 0 < len(empty) < len(finite):
-                image = f"Image {empty[0]} (counted from 0)"
-                hint = f"{image} holds no finite value: drop it."
-            raise ValueError(
-                f"None of the {space.describe()} can be decoded: {n_broken} hold NaN "
-                f"or infinity and {finite.shape[1] - n_broken} are constant. {hint}"
-            )
-        return images
-
-
 def read_images(imgs, mask_img=None, mesh=None):
     """The `Images` of volumes, surfaces, CIFTI or an array, within a mask."""
-    return open_images(imgs, mask_img, mesh).read()
+    return open_images(imgs, mask_img, mesh)[1]()
 
 
 def open_images(imgs, mask_img=None, mesh=None, whole=False):
-    """The `OpenImages` of volumes, surfaces, CIFTI or an array, within a mask.
+    """The space of volumes, surfaces, CIFTI or an array, and what reads them.
 
     Without a mask all positions, but of volumes those that are no background, unless
-    the whole of them is wanted.
+    the whole of them is wanted. ``read(chosen)`` returns the `Images` at chosen
+    positions (n_positions,) of bool; None: at all.
     """
     if is_masker(imgs):
         raise TypeError(
             f"imgs is a {type(imgs).__name__}; a masker holds no data. Pass the images "
             "as imgs, and the fitted masker as mask_img."
         )
-    of_cifti = not is_table(imgs) and is_cifti(imgs)
+    known, of_cifti = None, not is_table(imgs) and volumes.is_cifti(imgs)
     if mesh is not None and not of_cifti:
         raise TypeError(
             "mesh is for CIFTI images, whose files do not say where the cortex lies; "
@@ -299,13 +355,13 @@ def open_images(imgs, mask_img=None, mesh=None, whole=False):
             raise TypeError(
                 "mask_img is for images; imgs is an array. Use imgs[:, mask] instead."
             )
-        return OpenImages(known.space, None, known)
-    if is_masker(mask_img) and not of_cifti:
+        space = known.space
+    elif is_masker(mask_img) and not of_cifti:
         on_surface = volumes.is_surface(imgs)
         check_masker(mask_img, SurfaceMasker if on_surface else NiftiMasker)
         known = Images(*volumes.transformed(imgs, mask_img))
-        return OpenImages(known.space, None, known)
-    if of_cifti:
+        space = known.space
+    elif of_cifti:
         files = load_ciftis(imgs)
         space, data = cifti_space(files[0], mesh), partial(mask_ciftis, files)
     elif volumes.is_surface(imgs):
@@ -322,8 +378,32 @@ def open_images(imgs, mask_img=None, mesh=None, whole=False):
             space = VolumeSpace(mask, space.affine if whole else affine)
         elif not whole:
             space = replace(space, mask=volumes.background_mask(images))
-        return OpenImages(space, data)
-    return OpenImages(space if mask_img is None else masked(space, mask_img), data)
+    if known is None and mask_img is not None and not isinstance(space, VolumeSpace):
+        space = masked(space, mask_img)
+
+    def read(chosen=None):
+        images, here = known, space if chosen is None else space.take(chosen)
+        if images is None:
+            X = data(here.mask)
+            images = Images(X, here, volumes.usable_columns(X))
+        elif chosen is not None:
+            X = images.X[:, chosen].copy(order="F")
+            images = Images(X, here, images.usable[chosen])
+        if not images.usable.any():
+            finite = np.isfinite(images.X)
+            empty = np.flatnonzero(~finite.any(axis=1))
+            n_broken = int((~finite.all(axis=0)).sum())
+            hint = "Look whether the mask lies on the brain in these images."
+            if 0 < len(empty) < len(finite):
+                image = f"Image {empty[0]} (counted from 0)"
+                hint = f"{image} holds no finite value: drop it."
+            raise ValueError(
+                f"None of the {here.describe()} can be decoded: {n_broken} hold NaN "
+                f"or infinity and {finite.shape[1] - n_broken} are constant. {hint}"
+            )
+        return images
+
+    return space, read
 
 
 def masked(space, mask_img, name="mask_img"):

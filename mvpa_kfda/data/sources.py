@@ -121,65 +121,56 @@ def unpack_form(packed):
 # ----------------------------------------------------------------------------- reading
 
 
-class SourceReader:
-    """Source estimates of all trials, which are read one by one.
+def open_sources(stcs, y):
+    """The form, times and number of source estimates, which are read one by one.
 
-    The first one is read at once, so that the form and the times are known before the
-    others are computed.
+    The first one is read at once, so that these are known before the others are
+    computed.
 
-    Attributes
-    ----------
-    n_trials : int
-        The number of trials.
+    Returns
+    -------
     form : SourceForm
         What the estimates are of.
     times : ndarray, shape (n_times,)
         Their times in seconds.
     tstep : float
         The time from one sample to the next in seconds.
+    n_trials : int
+        The number of trials.
+    read : callable
+        Returns the data of all trials, (n_times, n_trials, n_features). Single
+        precision if all of them are, else double. They are put into one array as they
+        come, and nothing else is kept of them.
     """
+    no_list = isinstance(stcs, str | os.PathLike | np.ndarray)
+    if no_list or sparse.issparse(stcs) or not hasattr(stcs, "__iter__"):
+        what = advice(stcs) if isinstance(stcs, np.ndarray) else ""
+        given = f"stcs is a {described(stcs)}"
+        raise TypeError(f"{given}, but must be {_ALLOWED}.{what}")
+    known = isinstance(stcs, Sized) and not isinstance(stcs, Iterator)
+    try:
+        n_trials, rest = len(stcs if known else y), iter(stcs)
+    except TypeError:
+        what = f"one label for each trial; got {described(y)}"
+        raise TypeError(f"y must be an array or list with {what}.") from None
+    if (first := next(rest, None)) is None:
+        raise ValueError(f"stcs is empty: no trial. It must be {_ALLOWED}.")
+    form = SourceForm.of(first, "stcs[0]")
+    times, tstep = np.array(first.times), float(first.tstep)
+    if not form.n_vertices or not len(times):
+        raise ValueError("stcs[0] is empty: it has no vertices or no times.")
+    stcs = itertools.chain([first], rest)
+    shape = len(times), n_trials, form.n_vertices * form.n_values
 
-    def __init__(self, stcs, y):
-        no_list = isinstance(stcs, str | os.PathLike | np.ndarray)
-        if no_list or sparse.issparse(stcs) or not hasattr(stcs, "__iter__"):
-            what = advice(stcs) if isinstance(stcs, np.ndarray) else ""
-            given = f"stcs is a {described(stcs)}"
-            raise TypeError(f"{given}, but must be {_ALLOWED}.{what}")
-        known = isinstance(stcs, Sized) and not isinstance(stcs, Iterator)
-        try:
-            self.n_trials, rest = len(stcs if known else y), iter(stcs)
-        except TypeError:
-            what = f"one label for each trial; got {described(y)}"
-            raise TypeError(f"y must be an array or list with {what}.") from None
-        if (first := next(rest, None)) is None:
-            raise ValueError(f"stcs is empty: no trial. It must be {_ALLOWED}.")
-        self._stcs = itertools.chain([first], rest)
-        self.form = SourceForm.of(first, "stcs[0]")
-        self.times, self.tstep = np.array(first.times), float(first.tstep)
-        if not self.form.n_vertices or not len(self.times):
-            raise ValueError("stcs[0] is empty: it has no vertices or no times.")
-
-    def read(self):
-        """The data of all trials, (n_times, n_trials, n_features).
-
-        Single precision if all of them are, else double. They are put into one array
-        as they come, and nothing else is kept of them.
-        """
-        n_features = self.form.n_vertices * self.form.n_values
-        shape, data = (len(self.times), self.n_trials, n_features), None
-        for i, stc in enumerate(self._stcs):
-            if i == self.n_trials:
+    def read():
+        data = None
+        for i, stc in enumerate(stcs):
+            if i == n_trials:
                 raise ValueError(
                     f"stcs holds more source estimates than the {i} labels of y: one "
                     "label is needed for each."
                 )
-            if what := self._difference(SourceForm.of(stc, f"stcs[{i}]"), stc):
-                raise ValueError(
-                    f"stcs[{i}] has {what} (stcs[0]). All trials need the same kind of "
-                    "source estimate, with the same vertices, times and subject."
-                )
-            # Of one that holds a kernel, MNE-Python would keep the product in it.
-            values = np.asarray(copy.copy(stc).data)
+            values = _checked_values(i, stc, form, times, tstep)
             dtype = np.result_type(values.dtype, np.float32)
             if data is None:
                 check_memory(
@@ -190,53 +181,58 @@ class SourceReader:
                 data = np.empty(shape, dtype)
             elif np.result_type(data, dtype) != data.dtype:
                 data = data.astype(np.float64)
-            self._check_finite(i, values)
-            data[:, i] = values.reshape(n_features, -1).T
+            data[:, i] = values.reshape(shape[2], -1).T
             stc = values = None  # or two trials would stay
-        if i + 1 < self.n_trials:
+        if i + 1 < n_trials:
             raise ValueError(
                 f"stcs ended after {counted(i + 1, 'source estimate')}, and y has "
-                f"{self.n_trials} labels: one source estimate is needed for each."
+                f"{n_trials} labels: one source estimate is needed for each."
             )
         note_input("data", np.moveaxis(data, 1, 0))
         return data
 
-    def _difference(self, form, stc):
-        """How a source estimate differs from the first; "" if it does not."""
-        first, n, near = self.form, len(stc.times), _SAME_TIME * self.tstep
-        kinds = (each.class_name(each.vector) for each in (form, first))
-        pairs = zip(first.structures, form.vertices, first.vertices, strict=False)
-        other = [name for name, here, there in pairs if not np.array_equal(here, there)]
-        tstep = stc.tstep if abs(stc.tstep - self.tstep) * n > near else self.tstep
-        tmin = stc.tmin if abs(stc.tmin - self.times[0]) > near else self.times[0]
-        for words, value, expected in (
-            ("the kind {} instead of {}", *kinds),
-            ("the subject {!r} instead of {!r}", form.subject, first.subject),
-            ("{} vertices instead of {}", form.n_vertices, first.n_vertices),
-            ("other vertices of {} than", " and ".join(other), ""),
-            ("{} instead of {}", counted(n, "time"), counted(len(self.times), "time")),
-            ("tstep={:g} s instead of {:g} s", tstep, self.tstep),
-            ("tmin={:g} s instead of {:g} s", tmin, self.times[0]),
-        ):
-            if value != expected:
-                return words.format(value, expected)
-        return ""
+    return form, times, tstep, n_trials, read
 
-    def _check_finite(self, i, values):
-        """Refuse values that are not all real and finite."""
-        if np.iscomplexobj(values):
+
+def _checked_values(i, stc, first, times, step):
+    """The values of a source estimate that is like the first, real and finite."""
+    form, n, near = SourceForm.of(stc, f"stcs[{i}]"), len(stc.times), _SAME_TIME * step
+    kinds = (each.class_name(each.vector) for each in (form, first))
+    pairs = zip(first.structures, form.vertices, first.vertices, strict=False)
+    other = [name for name, here, there in pairs if not np.array_equal(here, there)]
+    tstep = stc.tstep if abs(stc.tstep - step) * n > near else step
+    tmin = stc.tmin if abs(stc.tmin - times[0]) > near else times[0]
+    for words, value, expected in (
+        ("the kind {} instead of {}", *kinds),
+        ("the subject {!r} instead of {!r}", form.subject, first.subject),
+        ("{} vertices instead of {}", form.n_vertices, first.n_vertices),
+        ("other vertices of {} than", " and ".join(other), ""),
+        ("{} instead of {}", counted(n, "time"), counted(len(times), "time")),
+        ("tstep={:g} s instead of {:g} s", tstep, step),
+        ("tmin={:g} s instead of {:g} s", tmin, times[0]),
+    ):
+        if value != expected:
             raise ValueError(
-                f"stcs[{i}] has complex data; real numbers are needed. For amplitude, "
-                "pass abs(stc) of each; else z = np.stack([stc.data for stc in stcs]) "
-                f"to decode_arrays, with tmin= and sfreq=. {COMPLEX}"
+                f"stcs[{i}] has {words.format(value, expected)} (stcs[0]). All trials "
+                "need the same kind of source estimate, with the same vertices, times "
+                "and subject."
             )
-        if not (finite := np.isfinite(values)).all():
-            vertex, *_, time = np.argwhere(~finite)[0]
-            raise ValueError(
-                f"stcs[{i}] has NaN or infinite values, the first at vertex "
-                f"{self.form.labels()[vertex]}, {self.times[time]:.3f} s. Drop this "
-                "trial, or find out what the inverse solution was given."
-            )
+    # Of one that holds a kernel, MNE-Python would keep the product in it.
+    values = np.asarray(copy.copy(stc).data)
+    if np.iscomplexobj(values):
+        raise ValueError(
+            f"stcs[{i}] has complex data; real numbers are needed. For amplitude, pass "
+            "abs(stc) of each; else z = np.stack([stc.data for stc in stcs]) to "
+            f"decode_arrays, with tmin= and sfreq=. {COMPLEX}"
+        )
+    if not (finite := np.isfinite(values)).all():
+        vertex, *_, time = np.argwhere(~finite)[0]
+        raise ValueError(
+            f"stcs[{i}] has NaN or infinite values, the first at vertex "
+            f"{first.labels()[vertex]}, {times[time]:.3f} s. Drop this trial, or find "
+            "out what the inverse solution was given."
+        )
+    return values
 
 
 def rescale(data, chosen=None):

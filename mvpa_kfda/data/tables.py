@@ -90,10 +90,6 @@ _PIECES = re.compile(
 _SIGNS = {"&": " and ", "|": " or "}
 
 
-class ExpressionError(ValueError):
-    """What is wrong with an expression; the text ends with a full stop."""
-
-
 def evaluate_expression(table, text):
     """Evaluate an expression on the columns of a table.
 
@@ -111,8 +107,9 @@ def evaluate_expression(table, text):
 
     Raises
     ------
-    ExpressionError
-        If the text is no such expression, or holds what is not allowed.
+    ValueError
+        If the text is no such expression, or holds what is not allowed; the message
+        ends with a full stop.
 
     Examples
     --------
@@ -124,30 +121,28 @@ def evaluate_expression(table, text):
     >>> evaluate_expression(table, "rt.to_csv('rt.csv')")
     Traceback (most recent call last):
     ...
-    mvpa_kfda.data.tables.ExpressionError: "rt.to_csv('rt.csv')" is not allowed. ...
+    ValueError: "rt.to_csv('rt.csv')" is not allowed. ...
     """
-    tree, names = _parse(text)
 
     def column(name):
         name = names.get(name, name)
         if name in table.columns and isinstance(table[name], pd.Series):
             return table[name]
         few = "are several columns" if name in table.columns else "is no column"
-        raise ExpressionError(f"There {few} {name!r}.")
+        raise ValueError(f"There {few} {name!r}.")
 
+    tree, names = _parse(text)
     try:
         return _evaluate(tree, column)
-    except ExpressionError:
-        raise
     except Exception as error:  # pandas raises anything
         words = str(error).rstrip(".") or type(error).__name__
-        raise ExpressionError(f"{words}.") from error
+        raise ValueError(f"{words}.") from error
 
 
 def _parse(text):
     """The tree of an expression, and the columns of names in backticks."""
     if len(text) > _MAX_LENGTH:
-        raise ExpressionError(f"It has {len(text)} characters; {_MAX_LENGTH} may be.")
+        raise ValueError(f"It has {len(text)} characters; {_MAX_LENGTH} may be.")
     stem = "column"
     while stem in text:
         stem += "_"
@@ -169,12 +164,12 @@ def _parse(text):
             return ast.parse(plain.replace("\n", " "), mode="eval").body, names
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         words = getattr(error, "msg", None) or str(error) or "too deeply nested"
-        raise ExpressionError(f"It cannot be read ({words}).") from error
+        raise ValueError(f"It cannot be read ({words}).") from error
 
 
 def _refusal(what):
     """The error for what is no part of the grammar."""
-    return ExpressionError(
+    return ValueError(
         f"{what!r} is not allowed. Allowed are columns (in backticks if the name is no "
         "plain word), numbers, texts, comparisons, in, and, or, not, and the methods "
         "isin, isna, notna, .str.startswith and .str.endswith of columns."
@@ -193,7 +188,7 @@ def _evaluate(node, column):
         case ast.List() | ast.Tuple() | ast.Set():
             values = [_evaluate(part, column) for part in node.elts]
             if any(isinstance(value, pd.Series | list) for value in values):
-                raise ExpressionError("A list holds single values alone.")
+                raise ValueError("A list holds single values alone.")
             return values
         case ast.UnaryOp(ast.Not() | ast.Invert()):
             value = _truth(_evaluate(node.operand, column))
@@ -227,18 +222,18 @@ def _truth(value):
         return value
     if column and value.dtype == object and value.dropna().isin([True, False]).all():
         return value.where(value.notna(), None).astype("boolean")
-    raise ExpressionError("and, or and not join true or false. Compare, e.g. rt > 0.")
+    raise ValueError("and, or and not join true or false. Compare, e.g. rt > 0.")
 
 
 def _compare(node, sign, left, right):
     """Whether one comparison of a chain holds."""
     if isinstance(sign, ast.In | ast.NotIn):
         if not isinstance(left, pd.Series) or not isinstance(right, pd.Series | list):
-            raise ExpressionError("in has a column before it and a list behind it.")
+            raise ValueError("in has a column before it and a list behind it.")
         found = left.isin(right)
         return ~found if isinstance(sign, ast.NotIn) else found
     if type(sign) not in _COMPARISONS:
         raise _refusal(ast.unparse(node)[:80])
     if isinstance(left, list) or isinstance(right, list):
-        raise ExpressionError("Columns and values are compared; for lists use in.")
+        raise ValueError("Columns and values are compared; for lists use in.")
     return _COMPARISONS[type(sign)](left, right)

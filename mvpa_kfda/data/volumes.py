@@ -14,6 +14,7 @@ filter.
 import os
 import re
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
 from warnings import catch_warnings, simplefilter
 
@@ -31,7 +32,6 @@ from nilearn.surface import SurfaceImage, load_surf_data
 from ..utils.advice import advice, described, is_foreign
 from ..utils.checks import (
     all_items,
-    check_option,
     expand_pattern,
     name_items,
     read_file,
@@ -46,6 +46,8 @@ SCORED_AT_ONCE = 2**21
 #: How names of files tell the hemisphere, and how those of GIFTI files end.
 _HEMISPHERE = re.compile(r"(?i)(?:^|[^a-z])(lh?|rh?|left|right)(?=[^a-z]|$)")
 _GIFTI = (".gii", ".gii.gz")
+#: How the names of CIFTI files end.
+_CIFTI = re.compile(r"\.[dp](scalar|tseries|label|conn)(\.nii)?$", re.IGNORECASE)
 #: What nilearn computes masks by.
 _STRATEGIES = (
     *("background", "epi", "template"),
@@ -57,24 +59,16 @@ _SINGLE, _MOST_SINGLE = 4 * np.finfo(np.float32).eps, 0.01
 _CODES, _MOST_GUESSED = 2**16 - 1, 0.2
 
 
-class NilearnWarnings(catch_warnings):
-    """A context that hands nilearn's warnings about data on to the caller."""
-
-    def __init__(self):
-        super().__init__(record=True)
-
-    def __enter__(self):
-        self._caught = super().__enter__()
+@contextmanager
+def nilearn_warnings():
+    """Hand nilearn's warnings about data on to the caller."""
+    with catch_warnings(record=True) as caught:
         simplefilter("always")
-
-    def __exit__(self, *error):
-        super().__exit__(*error)
-        caught = dict.fromkeys((str(w.message), w.category) for w in self._caught)
-        for message, kind in caught:
-            # Not its news of later versions, nor what numbers do inside of it.
-            ours = issubclass(kind, UserWarning) and not issubclass(kind, FutureWarning)
-            if ours and error[0] is None:
-                warn(f"nilearn says: {message}", kind)
+        yield
+    for message, kind in dict.fromkeys((str(w.message), w.category) for w in caught):
+        # Not its news of later versions, nor what numbers do inside of it.
+        if issubclass(kind, UserWarning) and not issubclass(kind, FutureWarning):
+            warn(f"nilearn says: {message}", kind)
 
 
 def listed(imgs):
@@ -373,7 +367,7 @@ def background_mask(images):
 def computed_mask(masker, imgs):
     """The image of the mask that a masker computes."""
     try:
-        with NilearnWarnings():
+        with nilearn_warnings():
             mask_img = masker.fit(imgs).mask_img_
     except ValueError as error:
         raise ValueError(
@@ -385,6 +379,35 @@ def computed_mask(masker, imgs):
             "empty. Look at the images, or pass mask_img."
         )
     return mask_img
+
+
+def is_cifti(imgs):
+    """Whether images are CIFTI files; refuse a mixture with others."""
+    several = isinstance(imgs, list | tuple | np.ndarray) and getattr(imgs, "ndim", 1)
+    items = list(imgs) if several and len(imgs) else [imgs]
+    paths = [str(item) if isinstance(item, str | os.PathLike) else "" for item in items]
+    pairs = zip(items, paths, strict=True)
+    named = [isinstance(x, Cifti2Image) or bool(_CIFTI.search(p)) for x, p in pairs]
+    first = named[0] or _holds_cifti(items[0])
+    if any(named) and not first:
+        other = items[0] if isinstance(items[0], str) else type(items[0]).__name__
+        raise TypeError(
+            f"imgs holds both CIFTI files and others ({other}); use images of one kind."
+        )
+    return first
+
+
+def _holds_cifti(item):
+    """Whether a file of another name holds a CIFTI image."""
+    if not isinstance(item, str | os.PathLike):
+        return False
+    path = expand_pattern(item, " in imgs")[0]
+    if not path.name.endswith((".nii", ".nii.gz")) or not path.is_file():
+        return False
+    try:
+        return isinstance(nibabel.load(path), Cifti2Image)
+    except (nibabel.filebasedimages.ImageFileError, OSError, EOFError, ValueError):
+        return False  # others say what is wrong with it
 
 
 def is_surface(imgs):
@@ -542,7 +565,7 @@ def transformed(imgs, masker):
         sound = _sound_voxels(images, like)[space.mask]
         if same_grid(image, like):
             image = aligned(image, like)
-    with NilearnWarnings():
+    with nilearn_warnings():
         X = masker.transform(image)
     X = np.array(X, dtype=np.float64, order="F")
     return X, space, usable_columns(X) & sound
@@ -557,7 +580,7 @@ def _sound_voxels(images, like):
     sound = _varies(low, high)
     if same_grid(images[0], like):
         return sound
-    with NilearnWarnings():
+    with nilearn_warnings():
         resampled = on_grid(sound.astype(np.float32), images[0])
         resampled = resample_to_img(resampled, like, interpolation="nearest")
     return np.asarray(resampled.dataobj) > 0.5
@@ -578,11 +601,9 @@ def usable_columns(X):
     return _varies(X.min(axis=0), X.max(axis=0))
 
 
-def standardize(X, groups, codes, method="zscore_sample"):
-    """Z-score X (n_images, n_features) within each run, in place; labels are codes."""
-    if not check_option("standardize", method, ("zscore_sample", False, None)):
-        return X
-    for rows in find_runs(groups, codes):
+def standardize(X, runs):
+    """Z-score X (n_images, n_features) within the rows of each run, in place."""
+    for rows in runs:
         for columns in _column_blocks(X, rows):
             X[rows, columns] = _zscores(X[rows, columns])
     return X
@@ -662,7 +683,7 @@ def nearest_voxels(space, onto):
     numbers = padded.to_img(1.0 + np.arange(space.n_positions), dtype=np.float64)
     target = onto.to_img(np.zeros(onto.n_positions))
     try:
-        with NilearnWarnings():
+        with nilearn_warnings():
             moved = resample_to_img(numbers, target, interpolation="nearest")
     except BoundingBoxError:  # the grids do not overlap
         return np.full(onto.n_positions, -1)

@@ -24,12 +24,9 @@ from ..kfda.folds import (
 from ..kfda.kernels import RBF, Linear, Polynomial, kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
-from ..metrics.classes import METRICS
-from ..metrics.names import (
-    FunctionMetric,
-    check_regression_scoring,
-    check_scoring,
-    name_functions,
+from ..metrics.scores import (
+    METRICS,
+    read_scoring,
     record_pairs,
 )
 from ..utils.checkpoint import digest
@@ -122,14 +119,12 @@ def make_analysis(
         refuse_class_options(procedure, trials)
         if isinstance(scoring, str) and scoring == "accuracy":
             scoring = "r2"  # which is the default there
-    scoring, functions = name_functions(scoring)
+    scoring, functions = read_scoring(scoring, task == "regression")
     if task == "regression":
-        scoring = check_regression_scoring(scoring, functions)
         values = check_values(trials.y, trials.n)
         classes, codes, targets = None, values.codes, values.given
         reg = Tuned() if isinstance(reg, Auto) else reg
     else:
-        scoring = check_scoring(scoring, functions)
         classes, codes = check_labels(trials.y, trials.n)
         warn_of(find_alike_names(codes, classes))
         targets = codes
@@ -630,7 +625,7 @@ def describe_run(positions, first, analysis, parameters, identity):
     labels = classes[samples.codes]
     some = labels, labels[::-1], np.random.default_rng(0).normal(size=(n, c))
     for name, metric in task.functions.items():
-        if isinstance(metric, FunctionMetric):
+        if metric.mean:
             values[f"scoring's {name}"] = metric.mean(*some, [(1, n, n)])
     packages = {f"version of {k}": v for k, v in versions().items()}
     return parameters | analysis.parameters | values | packages

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..data.trials import Confounds, make_trials
 from ..kfda.kernels import kernels_of, needs_gram
-from ..metrics.names import RegressionScoring
+from ..metrics.scores import RegressionScoring
 from ..results.epochs import DecodingResult, RegressionResult
 from ..utils.checks import check_array, check_gram, warn, warn_of_angles, word_bytes
 from ..utils.fingerprints import note_input

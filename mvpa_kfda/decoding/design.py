@@ -294,8 +294,8 @@ def check_design(
             "need. Pass one label for each trial; those of epochs are "
             "(epochs.metadata, column) or epochs.events[:, 2]."
         )
-    rows = read_labels(y, groups, confounds, train_on, classes)
-    trials = rows.trials
+    trials, given, kept, _ = read_labels(y, groups, confounds, train_on, classes)
+    numbers = None if classes is None else kept
     y, groups = trials.y, trials.groups
     confounds, train_on = trials.confounds, trials.train_on
     n_permutations = check_count("n_permutations", n_permutations)
@@ -326,8 +326,8 @@ def check_design(
     table["eta_squared"], table["p"] = measured
     problems += _find_in_labels(*design) + exchange
     scheme = parameters.get("permute")
-    problems += find_in_order(codes, groups, folds, scheme, numbers=rows.kept)
-    problems += [find_short_runs(*rows.given), *find_confounded(names, *measured)]
+    problems += find_in_order(codes, groups, folds, scheme, numbers=numbers)
+    problems += [find_short_runs(*given), *find_confounded(names, *measured)]
     problems = [*filter(None, problems), *find_misread(confounds, groups, folds)]
     pairs, known = None if folds is None else folds.pairs, (blocks, parameters)
     return Design(classes, codes, groups, pairs, *known, problems, table, chosen)

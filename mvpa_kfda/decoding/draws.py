@@ -57,7 +57,7 @@ from ..kfda.kernels import (
     needs_gram,
 )
 from ..kfda.penalties import MOST_OF_SECOND, Auto, of_trials
-from ..metrics.classes import METRICS
+from ..metrics.scores import METRICS
 from ..utils.checks import check_count
 from .positions import Positions
 from .problems import number_groups, refusal, say

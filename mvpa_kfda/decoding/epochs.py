@@ -17,22 +17,19 @@ from numpy.typing import ArrayLike
 
 from ..data.epochs import (
     EpochLabels,
+    check_alone,
+    check_no_same_trials,
+    check_same_trials,
     find_neighbours,
     fit_scaling,
     progress_wanted,
     read_epoch_data,
-)
-from ..data.pairs import (
-    check_alone,
-    check_no_same_trials,
-    check_same_trials,
     read_pairs,
     without_copy,
 )
-from ..data.sources import SourceReader, find_source_neighbours, rescale
+from ..data.sources import find_source_neighbours, open_sources, rescale
 from ..data.trials import Confounds, Trials, make_trials
-from ..kfda.kernels import for_channels
-from ..kfda.rowmaps import Adjacency
+from ..kfda.kernels import Adjacency, for_channels
 from ..results.epochs import (
     GeneralizationResult,
     SensorTimeResult,
@@ -351,10 +348,9 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
         with_patterns=method.kernel.is_linear and sensors is None,
     )
     data, info = recording.data, recording.info
-    scaling = fit_scaling(
-        info, analysis.of_trained(data), channels.scale, method.kernel
-    )
-    data = scaling.apply(data)
+    asked = info, analysis.of_trained(data), channels.scale, method.kernel
+    apply, undo = fit_scaling(*asked)
+    data = apply(data)
     data = data.reshape(-1, *data.shape[-2:])
     kernel = for_channels(method.kernel, info["ch_names"])
     data, kernel = analysis.averages.both(data, kernel, axis=1)
@@ -363,7 +359,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
         analysis,
         kind,
         parameters=record_epochs(recording, channels.scale, windows),
-        undo=scaling.undo,
+        undo=undo,
         times=windows.times,
         **coordinates,
     )
@@ -654,9 +650,9 @@ def decode_sources(
         raise refusal("src and radius", given=given, missing=missing)
     if src is None and null != "auto":
         raise refusal("null over time", null=null)
-    reader = SourceReader(stcs, y)
-    windows = taken(Windowing, options).cut(reader.times, 1 / reader.tstep)
-    form, tstep = reader.form, windows.step * reader.tstep
+    form, times, tstep, n_trials, read = open_sources(stcs, y)
+    windows = taken(Windowing, options).cut(times, 1 / tstep)
+    tstep *= windows.step
     kind, rows, fields, recorded, identity = SourceResult, {}, {}, {}, {}
     if src is not None:
         form, near, pairs = find_source_neighbours(form, src, radius)
@@ -676,13 +672,13 @@ def decode_sources(
     positions = WindowPositions(None, windows, method.kernel, method.reg, **rows)
     with open_checkpoint(procedure.running.checkpoint) as kept:
         analysis = make_analysis(
-            make_trials(y, reader.n_trials, groups, confounds, train_on),
+            make_trials(y, n_trials, groups, confounds, train_on),
             procedure.resumed(kept),
             WindowPositions,
             positions.shape,
             with_patterns=method.kernel.is_linear and src is None,
         )
-        data = reader.read()
+        data = read()
         recorded |= {"n_features": data.shape[2], **windows.record()}
         if method.kernel.assumes_unit_scale:
             rescale(data, analysis.trials.train_mask)
@@ -731,10 +727,10 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     )
     arrays, fields = [data] if data_test is data else [data, data_test], {}
     if info is not None:
-        scaling = fit_scaling(info, analysis.of_trained(data), scale, kernel)
-        arrays = [scaling.apply(each) for each in arrays]
+        apply, undo = fit_scaling(info, analysis.of_trained(data), scale, kernel)
+        arrays = [apply(each) for each in arrays]
         kernel = for_channels(kernel, info["ch_names"])
-        fields = {"undo": scaling.undo, "info_fif": pack_info(info)}
+        fields = {"undo": undo, "info_fif": pack_info(info)}
     average = analysis.parameters["average"]
     if average is not None and not kernel.is_linear:
         raise refusal("average: generalization", average=average, kernel=kernel)

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..data.atlas import read_regions
-from ..data.betas import Betas, opened
 from ..data.images import (
+    Betas,
     Classes,
+    opened,
     process_positions,
     read_images,
     read_labels,
@@ -39,7 +40,7 @@ from ..data.volumes import (
 )
 from ..data.volumes import standardize as z_score
 from ..inference.clusters import adjacency_among
-from ..kfda.rowmaps import Adjacency
+from ..kfda.kernels import Adjacency
 from ..results.images import VolumeResult
 from ..utils.checkpoint import open_checkpoint
 from ..utils.checks import check_option, warn
@@ -155,21 +156,21 @@ def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
     y, groups, *others = known
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images, geometry, parameters = lay_out(imgs, mask_img, reading.mesh)
-    labels = read_labels(y, groups, *others, reading.classes)
-    labels.check(len(images.X))
+    asked = y, groups, *others, reading.classes, len(images.X)
+    trials, given, kept_rows, recorded = read_labels(*asked)
     note_input("data", images.X)
     space, method = geometry.space, procedure.method
     with_patterns = with_patterns and method.kernel.is_linear
     with open_checkpoint(procedure.running.checkpoint) as kept:
         analysis = make_analysis(
-            labels.trials,
+            trials,
             procedure.resumed(kept),
             SubsetPositions,
             (space.n_positions,),
             with_patterns=with_patterns,
         )
         X, members, scaling = _standardize(
-            images, geometry, labels, reading.standardize, with_patterns
+            images, geometry, given, kept_rows, reading.standardize, with_patterns
         )
         data, kernel = analysis.averages.both(X, method.kernel)
         if scaling:
@@ -197,7 +198,7 @@ def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
             analysis,
             VolumeResult,
             parameters=parameters | record | {"standardize": reading.standardize},
-            record=labels.record,
+            record=recorded,
             checkpoint=kept,
             identity={
                 "imgs": (positions.data, *units),
@@ -211,21 +212,21 @@ def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
         )
 
 
-def _standardize(images, geometry, labels, standardize, with_patterns):
+def _standardize(images, geometry, given, kept, standardize, with_patterns):
     """z-scores, usable members, and what undoes the scaling for patterns.
 
     Of the images to be decoded, by means and deviations of all images of their runs.
     """
-    y, groups = labels.given
+    y, groups = given
     codes, scaling = np.unique(y, return_inverse=True)[1].reshape(-1), None
     runs = find_runs(groups, codes) if standardize else ()
     if standardize and with_patterns:
         run_of = np.empty(len(images.X), int)
         for run, rows in enumerate(runs):
             run_of[rows] = run
-        scaling = RunScaling(deviations_within(images.X, runs), labels.take(run_of))
-    scored = z_score(images.X, groups, codes, standardize)
-    X = labels.take(scored)
+        scaling = RunScaling(deviations_within(images.X, runs), run_of[kept])
+    scored = z_score(images.X, runs)
+    X = scored[kept]
     usable = images.usable & usable_columns(X)  # now also within the groups
     members = _leave_out_useless(images, geometry, usable)
     if standardize:

@@ -36,8 +36,11 @@ from ..kfda.kernels import (
 )
 from ..kfda.penalties import Auto, Farthest, Tuned, name_of_rule
 from ..metrics.auc import find_rare_class
-from ..metrics.classes import crowding, depends_on_frequencies
-from ..metrics.names import PairsMetric, metric_in_text
+from ..metrics.scores import (
+    crowding,
+    depends_on_frequencies,
+    metric_in_text,
+)
 from ..utils.advice import SIN_AND_COS
 from ..utils.checks import angle_unit, counted, enumerated, quoted, some_of, warn
 from ..utils.problems import Problem, read_texts
@@ -277,7 +280,7 @@ def check_sets(metrics, tests, codes, classes, n_repeats):
     first, second = np.triu_indices(len(classes), 1)
     apart = np.flatnonzero(~together[first, second])
     for name, metric in metrics.items():
-        if isinstance(metric, PairsMetric) and np.isin(metric.numbers, apart).all():
+        if metric.pairs and np.isin(metric.numbers, apart).all():
             pairs = quoted(metric.pairs, 3)
             raise refusal("pairs apart", name=name, pairs=pairs)
     compared = [name for name, metric in metrics.items() if metric.within_sets]
@@ -306,7 +309,7 @@ def check_distances(metrics, reg, n_permutations):
     distances = [name for name, metric in metrics.items() if metric.within_sets]
     if not distances or not isinstance(reg, Auto | Tuned | str):
         return
-    pairs = [name for name in distances if isinstance(metrics[name], PairsMetric)]
+    pairs = [name for name in distances if metrics[name].pairs]
     rule = name_of_rule(reg)
     if pairs and n_permutations and isinstance(reg, Tuned):
         raise refusal("pairs of tuned", metric=pairs[0], reg=rule)

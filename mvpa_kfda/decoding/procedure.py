@@ -32,6 +32,7 @@ from sklearn.model_selection import KFold
 from ..data.epochs import is_even
 from ..data.trials import Trials
 from ..inference.permutation import BLIND, Permute
+from ..kfda.estimator import resolve_method
 from ..kfda.folds import (
     DEFAULT_FOLDS,
     CrossValidation,
@@ -39,11 +40,10 @@ from ..kfda.folds import (
     make_folds,
     may_see_labels,
 )
-from ..kfda.kernels import KernelChoice, KernelLike
+from ..kfda.kernels import KernelChoice, KernelLike, Nystrom
 from ..kfda.penalties import PenaltyLike
 from ..kfda.preprocess import Preprocess, check_steps
-from ..kfda.rowmaps import Nystrom, resolve_method
-from ..metrics.names import Scoring
+from ..metrics.scores import Scoring
 from ..results.procedure import OF_THE_RUN
 from ..utils.checks import (
     Precision,

@@ -29,9 +29,13 @@ from ..kfda.kernels import Kernel, KernelChoice, Precomputed
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
 from ..kfda.preprocess import FoldPreprocessing
-from ..metrics.classes import METRICS, Metric, evaluate_labellings, evaluate_sets
-from ..metrics.names import FunctionMetric
-from ..metrics.regression import REGRESSION_METRICS
+from ..metrics.scores import (
+    METRICS,
+    REGRESSION_METRICS,
+    Metric,
+    evaluate_labellings,
+    evaluate_sets,
+)
 from ..utils.checks import quoted, word_bytes
 from ..utils.memory import check_memory
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
@@ -170,7 +174,7 @@ class Task:
         The test sets; None to train on all trials and test on others.
     scoring : list of str
         Metric names.
-    functions : dict of str -> FunctionMetric
+    functions : dict of str -> Metric
         Those of the metrics that are functions of the user's.
     learned : FoldPreprocessing
         What every fold learns from its training trials before the kernel.
@@ -363,7 +367,7 @@ def _of_standardised(metric, mean, scale):
 
     def score(tested):
         true, predicted = tested.true[:, 0], tested.predicted[:, 0]
-        if not isinstance(metric, FunctionMetric):
+        if metric.mean is None:
             return metric.score(true, predicted)[np.newaxis] * scale**metric.power
         # Functions are shown the given values.
         pairs = zip(mean + scale * true.T, mean + scale * predicted.T, strict=True)

@@ -156,7 +156,7 @@ def compare(
     for (of_a, null_a, exempt), (of_b, null_b, _) in kept:
         pairs = (of_a, of_b), (null_a, null_b)
         exempt = None if exempt is None else exempt[shown]
-        tests.append((Differences(*pairs, which, n_predictions), exempt))
+        tests.append((subtract(*pairs, which, n_predictions), exempt))
     names = {"none", "max", *corrections}.difference(ADJUSTMENTS)
     tested = MapTest.of(tests, names, places, which, threshold, alternative)
     differences, nulls = None, [each.nulls[metric] for each in (a, b)]
@@ -329,37 +329,34 @@ def _other_permutations(a, b):
     ]
 
 
-class Differences(LazyRows):
-    """Differences of two nulls from the same permutations, without a copy of either."""
+def subtract(scores, nulls, counted, n_predictions):
+    """Differences (P, C) of two nulls from the same permutations, copying neither.
 
-    # Of pairs of `scores` (positions...) and of `nulls` (P, positions...), of which C
-    # `counted` positions (V,) count, the object stands for the array (P, C).
-    # `n_predictions` is what scores are counts divided by, or None: that makes
-    # differences exact, so that 0.7 minus 0.6 is 0.5 minus 0.4, also in single
-    # precision.
+    Of pairs of `scores` (positions...) and of `nulls` (P, positions...), of which C
+    `counted` positions (V,) count. `n_predictions` is what scores are counts divided
+    by, or None: that makes differences exact, so that 0.7 minus 0.6 is 0.5 minus 0.4,
+    also in single precision.
+    """
+    where = slice(None) if np.all(counted) else np.flatnonzero(counted)
+    single = any(null.dtype == np.float32 for null in nulls)
+    dtype = np.float32 if single and n_predictions is None else np.float64
 
-    def __init__(self, scores, nulls, counted, n_predictions):
-        where = slice(None) if np.all(counted) else np.flatnonzero(counted)
-        single = any(null.dtype == np.float32 for null in nulls)
-        dtype = np.float32 if single and n_predictions is None else np.float64
+    def difference(pair):
+        pair = [np.reshape(rows, (len(rows), -1))[:, where] for rows in pair]
+        pair = [np.asarray(rows, float) for rows in pair]
+        if n_predictions is None:
+            return np.subtract(*pair).astype(dtype)
+        counts = [np.rint(rows * n_predictions) for rows in pair]
+        return np.subtract(*counts) / n_predictions
 
-        def subtract(pair):
-            """Subtract scores (m, positions...)."""
-            pair = [np.reshape(rows, (len(rows), -1))[:, where] for rows in pair]
-            pair = [np.asarray(rows, float) for rows in pair]
-            if n_predictions is None:
-                return np.subtract(*pair).astype(dtype)
-            counts = [np.rint(rows * n_predictions) for rows in pair]
-            return np.subtract(*counts) / n_predictions
-
-        # Observed scores with the digits of the permuted ones, so that ties stay ties.
-        pairs = zip(nulls, scores, strict=True)
-        self.observed = subtract(
-            [as_precise_as(null.dtype, score)[np.newaxis] for null, score in pairs]
-        )[0]
-        super().__init__(
-            len(nulls[0]),
-            self.observed.shape,
-            dtype,
-            lambda rows: subtract([null[rows] for null in nulls]),
-        )
+    # Observed scores with the digits of the permuted ones, so that ties stay ties.
+    pairs = zip(nulls, scores, strict=True)
+    observed = [as_precise_as(null.dtype, score)[np.newaxis] for null, score in pairs]
+    observed = difference(observed)[0]
+    return LazyRows(
+        len(nulls[0]),
+        observed.shape,
+        dtype,
+        lambda rows: difference([null[rows] for null in nulls]),
+        observed,
+    )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -40,6 +39,18 @@ from .subjects import (
     join_lists,
     level_to_test,
 )
+
+#: What an onset is, for the methods section, by the names of the criteria.
+ONSETS = {
+    "peak-fraction": (
+        "The onset was the first time at which the mean across subjects exceeded "
+        "{fraction} % of its peak height above {base} for at least {duration} s"
+    ),
+    "t": (
+        "The onset was the first time at which the mean across subjects exceeded "
+        "{base} in Student's *t*-test at a level of {level} for at least {duration} s"
+    ),
+}
 
 #: An onset that lasts at all has to last for so many samples.
 FEWEST_SAMPLES = 3
@@ -96,20 +107,22 @@ def locate(times, scores, chance, counts, rule, levels=None):
 
     before = slice(0, min(window.start, np.searchsorted(times, -_ROUNDING)))
     onsets, peaks, early = *np.empty((2, len(counts))), np.zeros(len(counts), bool)
-    criterion = ONSETS[rule["criterion"]]
-    asked = rule["fraction"], student.isf(rule["level"], len(scores) - 1)
+    by_t, t = rule["criterion"] == "t", student.isf(rule["level"], len(scores) - 1)
     for rows in batches(len(counts), len(times)):
         mean, error = _mean_and_error(scores, counts[rows])
         top = mean[:, window].max(axis=1, keepdims=True)
-        heights = mean - chance, error, top - chance, tie
-        excess = criterion.excess(*heights, *asked)
+        height, rise = mean - chance, top - chance
+        if by_t:
+            excess = height - t * error
+        else:  # a course that never rises above chance has no onset
+            excess = np.where(rise > tie, height - rule["fraction"] * rise, -1.0)
         stays = _stays(excess[:, window] > tie, n_stay)
         onsets[rows] = _first_stay(excess[:, window], stays, at)
         peaks[rows] = at[(mean[:, window] >= top - tie).argmax(axis=1)]
         # Noise may be the onset where the mean is above the level from the start of the
-        # window on, or at times before the window and before 0 s.
+        # window on, or, of a part of the peak, at times before the window and 0 s.
         early[rows] = stays[:, 0]
-        if criterion.spares_baseline:
+        if not by_t:
             early[rows] |= _stays(excess[:, before] > tie, n_stay).any(axis=1)
     return onsets, peaks, early
 
@@ -138,41 +151,6 @@ def _within(name, times, span):
             "100 ms are 0.1."
         )
     return slice(first, last)
-
-
-class Onset(NamedTuple):
-    """What a time course has to exceed from its onset on."""
-
-    #: How far heights (m, T) with these errors, and of this `top` (m, 1), are above it.
-    excess: Callable
-    #: For the methods section.
-    words: str
-    #: What makes it harder to exceed.
-    advice: str
-    #: Whether noise before 0 s should not exceed it.
-    spares_baseline: bool
-
-
-#: The criteria by name.
-ONSETS = {
-    "peak-fraction": Onset(
-        # A course that never rises above chance has no onset.
-        lambda height, error, top, tie, fraction, t: np.where(
-            top > tie, height - fraction * top, -1.0
-        ),
-        "The onset was the first time at which the mean across subjects exceeded "
-        "{fraction} % of its peak height above {base} for at least {duration} s",
-        "a larger fraction",
-        spares_baseline=True,
-    ),
-    "t": Onset(
-        lambda height, error, top, tie, fraction, t: height - t * error,
-        "The onset was the first time at which the mean across subjects exceeded "
-        "{base} in Student's *t*-test at a level of {level} for at least {duration} s",
-        "a smaller level",
-        spares_baseline=False,
-    ),
-}
 
 
 def _stays(above, n_stay):
@@ -462,8 +440,6 @@ def _read(results, other, paired, metric, subjects, labels, baseline):
             levels = np.full(scores.shape, mean)
         levels = levels if baseline is None else None
     else:
-        if other is None and paired:
-            raise ValueError("paired=True needs a second list of results; pass other=.")
         if isinstance(_loaded(other), GroupResult):
             raise TypeError("other must be a list of results, not a GroupResult.")
         entries, n_first, names = join_lists(results, other, subjects, paired, labels)
@@ -571,12 +547,12 @@ def _warn(latency, n_early):
     if (share := n_early / len(latency.onsets)) <= MOST_WITHOUT:
         return
     first = max(part.window[0] for part in latency.parts or (latency,))
-    onset, before = ONSETS[latency.parameters["criterion"]], ""
-    if onset.spares_baseline:
-        before = ", or before 0 s, where it can only be noise"
+    before, advice = ", or before 0 s, where it can only be noise", "a larger fraction"
+    if latency.parameters["criterion"] == "t":
+        before, advice = "", "a smaller level"
     warn(
         f"In {100 * share:.0f} % of the resamples the mean is already above the level "
         f"of the onset at the start of the window, {first:.3f} s{before}: onset and "
         f"interval may be due to noise. Use window=..., a longer min_duration, or "
-        f"{onset.advice}."
+        f"{advice}."
     )

@@ -29,7 +29,7 @@ from functools import reduce
 from itertools import chain
 from numbers import Real
 from types import SimpleNamespace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from scipy import stats
@@ -61,7 +61,6 @@ from ..inference.null import (
     level_of_side,
     tie_bound,
 )
-from ..inference.permutation import check_permutations
 from ..inference.prevalence import largest_order, order_p, prevalence_p
 from ..results.fields import keeps_warnings
 from ..results.group import NULLS, GroupResult, share_of
@@ -78,7 +77,7 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.fingerprints import files_of
-from ..utils.memory import LazyRows, batches
+from ..utils.memory import LazyRows, batches, check_permutations
 from ..utils.plain import versions
 from .subjects import (
     ResultOrPath,
@@ -192,28 +191,17 @@ def _p_of(null, observed, dtype):
     return count_p(reached, len(null))
 
 
-class SubjectTests(NamedTuple):
+def test_each_subject(subjects, alpha):
     """Tests of S subjects, each against the permutations of that subject alone.
 
     A subject is significant at a position if p <= alpha there, and *anywhere* if the
     smallest p-value corrected by the maximum over positions is. Scores come in steps,
     so that a test of level alpha may reject less often without an effect. How often it
     does is its attained size: the share of a subject's maps, the observed one among
-    them, that would be significant if they were the observed one.
-    """
+    them, that would be significant if they were the observed one. Where two tests have
+    to reject, the larger p-value counts, and the larger size.
 
-    #: At each position (S, C).
-    p: np.ndarray
-    sizes: np.ndarray
-    #: Anywhere (S,).
-    p_anywhere: np.ndarray
-    sizes_anywhere: np.ndarray
-
-
-def test_each_subject(subjects, alpha):
-    """The `SubjectTests` of subjects at a level.
-
-    Where two tests have to reject, the larger p-value counts, and the larger size.
+    Returns the maps (S, C) of p and of sizes, and anywhere "p" and "size" (S,).
     """
     n, n_positions = subjects.scores.shape
     p, sizes, corrected = np.zeros((3, n, n_positions))
@@ -235,7 +223,8 @@ def test_each_subject(subjects, alpha):
             p_here = _p_of(largest[1:], observed, null.dtype)
             corrected[s] = np.maximum(corrected[s], np.where(counted, p_here, 0.0))
             sizes_anywhere[s] = max(sizes_anywhere[s], _size(largest, alpha)[0])
-    return SubjectTests(p, sizes, corrected.min(axis=1), sizes_anywhere)
+    anywhere = {"p": corrected.min(axis=1), "size": sizes_anywhere}
+    return {"subject_p": p, "subject_sizes": sizes}, anywhere
 
 
 def _size(rows, alpha):
@@ -363,8 +352,6 @@ class GroupMethod:
     corrections: tuple = ()
     #: The only ones it has, the first by default; none: all, "max" by default.
     only: tuple = ()
-    #: What may be tested for; of some methods and corrections only high scores.
-    alternatives: tuple = ALTERNATIVES
 
 
 @dataclass(frozen=True)
@@ -596,7 +583,6 @@ METHODS = {
         "subjects. The global null hypothesis is that nobody in the population has an "
         "effect.",
         by_labels=True,
-        alternatives=("greater",),
     ),
     "i-test": GroupMethod(
         take_in_order,
@@ -607,7 +593,6 @@ METHODS = {
         "scores were seen.",
         by_labels=True,
         only=("holm", "none", "bonferroni", "fdr", "fdr-by"),
-        alternatives=("greater",),
     ),
     "bootstrap": GroupMethod(
         recombine,
@@ -902,8 +887,6 @@ def group_inference(
         alternative = "greater" if other is None else "two-sided"
     else:
         _check_alternative(alternative, method, corrections)
-    if other is None and check_flag("paired", paired):
-        raise ValueError("paired=True compares with another list; pass other=[...].")
     if other is not None and method.by_labels:
         raise ValueError(
             f"method={name!r} tests one group against permuted labels and takes no "
@@ -963,9 +946,8 @@ def group_inference(
         parameters |= {"order": order, "hypothesis": hypothesis}
     maps = tested.maps
     if method.by_labels:
-        alone = test_each_subject(group, alpha)
-        maps = maps | {"subject_p": alone.p, "subject_sizes": alone.sizes}
-        anywhere = {"p": alone.p_anywhere, "size": alone.sizes_anywhere}
+        of_each, anywhere = test_each_subject(group, alpha)
+        maps = maps | of_each
         parameters["anywhere"] = {name: list(of) for name, of in anywhere.items()}
     if off := off_chance(group, "permuted_means" in maps):
         parameters["permuted_mean"] = off
@@ -1077,7 +1059,7 @@ def _check_alternative(alternative, method, corrections):
             f"The correction {CLUSTER_FDR!r} finds clusters of high scores only; use "
             f"alternative='greater', or 'cluster-size' for {alternative!r}."
         )
-    if alternative not in method.alternatives:
+    if method.statistic in ("min", "order") and alternative != "greater":
         raise ValueError(
             "The lowest subjects can only be tested for being above chance; methods "
             "'prevalence' and 'i-test' have alternative='greater', got "

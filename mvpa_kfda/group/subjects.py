@@ -20,13 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from ..data.volumes import nearest_voxels, take_voxels
 from ..inference.corrections import KeptTest
 from ..inference.null import NullCentre, as_scores, centre_of, permuted_means
 from ..metrics.auc import find_rare_class
-from ..metrics.classes import METRICS, crowding, depends_on_frequencies
-from ..metrics.names import metric_limits
-from ..metrics.regression import REGRESSION_METRICS
+from ..metrics.scores import (
+    METRICS,
+    REGRESSION_METRICS,
+    crowding,
+    depends_on_frequencies,
+    metric_limits,
+)
 from ..results.base import Result, SubjectResult
 from ..results.load import load_result
 from ..utils.advice import advice, is_foreign
@@ -187,6 +190,8 @@ class Subjects:
             }
             # Of voxels of another grid, resampling was asked for.
             if k and first.places.difference(subject.places, within_sample=True):
+                from ..data.volumes import nearest_voxels, take_voxels  # of nilearn
+
                 nearest = nearest_voxels(result.places.geometry, first.places.geometry)
                 if (nearest < 0).all():
                     raise ValueError(
@@ -227,9 +232,20 @@ class Subjects:
         self.counted = self._where_all_have_scores()
         # Without copies where all positions count.
         where = slice(None) if self.counted.all() else self.counted
+        lowest, highest = metric_limits(first.metric)
         for one in self.members:
             one.keep(lambda maps: maps[..., where])
-            _refuse_damage(one)
+            for values in (x for test in one.tests for x in test[:2] if x is not None):
+                low, high = values.min(), values.max()  # NaN if any is
+                if not (lowest - _BEYOND <= low and high <= highest + _BEYOND) or (
+                    np.isinf([low, high]).any()
+                ):
+                    raise ValueError(
+                        f"{one.words} has scores of {one.metric!r}, observed or of "
+                        f"permuted labels, that cannot be: they go from {low:.3g} to "
+                        f"{high:.3g}. Its result is damaged; take it from a backup, or "
+                        "run its analysis again."
+                    )
         #: Means over the first list of pairs of classes (positions..., pairs) by kind,
         #: of the kinds that all of it have for the same classes; NaN where not counted.
         self.matrices = {}
@@ -313,7 +329,8 @@ def join_lists(results, other=None, subjects=None, paired=False, labels=DEFAULT_
 
     `labels` are the names of the lists; that of the second is added to its subjects'.
     """
-    check_flag("paired", paired)
+    if check_flag("paired", paired) and other is None:
+        raise ValueError("paired=True compares with another list; pass other=[...].")
     entries = list_entries(results)
     names = name_subjects(subjects, entries)
     if other is None:
@@ -356,7 +373,7 @@ def check_list_names(labels, other):
 
 
 def check_two_names(labels, whose, example):
-    """Return two different names as text."""
+    """Two different names as text."""
     names = tuple(map(str, labels)) if isinstance(labels, list | tuple) else ()
     if len(names) != 2 or names[0] == names[1] or not all(map(str.strip, names)):
         allowed = f"two different names, of {whose}, such as {example}"
@@ -552,21 +569,6 @@ def _refuse_copy(result, entry, who, seen):
     alike.append((entry, who))
 
 
-def _refuse_damage(subject):
-    """Raise a ValueError on values that a score or a permuted score never has."""
-    lowest, highest = metric_limits(subject.metric)
-    for values in (x for test in subject.tests for x in test[:2] if x is not None):
-        low, high = values.min(), values.max()  # NaN if any is
-        finite = np.isfinite([low, high]).all()
-        if not (finite and lowest - _BEYOND <= low and high <= highest + _BEYOND):
-            raise ValueError(
-                f"{subject.words} has scores of {subject.metric!r}, observed or of "
-                f"permuted labels, that cannot be: they go from {low:.3g} to "
-                f"{high:.3g}. Its result is damaged; take it from a backup, or run its "
-                "analysis again."
-            )
-
-
 # --------------------------------------------------- what scores are without an effect
 
 
@@ -684,7 +686,7 @@ def _splitter(cv, record):
 
 
 def _confounds(value, record):
-    """Return confounds by name, or whether there are some where they have no names."""
+    """Confounds by name, or whether there are some where they have no names."""
     unnamed = [isinstance(each, dict) and each["name"] is None for each in value or ()]
     return value if value and not any(unnamed) else bool(record.get("n_confounds"))
 

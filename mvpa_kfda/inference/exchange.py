@@ -66,8 +66,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ..utils.checks import check_count, check_option, counted, generator
-from ..utils.memory import LazyRows, batches
-from .permutation import check_permutations
+from ..utils.memory import LazyRows, batches, check_permutations
 
 #: Statistics over subjects: Student's t, or the standardised rank statistic.
 STATISTICS = ("t", "wilcoxon")
@@ -131,12 +130,13 @@ class Exchange(LazyRows):
         self._centre = np.where(flat, 0.0, centre)
         self._norm = np.where(flat, 1.0, norm)
         self._total = np.square(self._norm)
-        self.observed = self._statistics(self._as_is)
+        observed = self._statistics(self._as_is)
         super().__init__(
             len(exchanges),
-            self.observed.shape,
+            observed.shape,
             np.float64,
             lambda rows: self._statistics(exchanges[rows]),
+            observed,
         )
 
     def _statistics(self, weights):

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..utils.checks import check_count, check_option, check_per_trial, generator
-from ..utils.memory import batches, check_many
+from ..utils.memory import batches, check_permutations
 from ..utils.problems import Problem, read_texts
 from .listed import Permute
 
@@ -38,8 +38,6 @@ BLIND = _TEXTS["blind"]
 _FEWEST_ACCEPTED, _PILOT = 0.01, 1000
 #: How often the labels are in memory while they are drawn.
 _COPIES = 3
-#: Permutations that are enough for most p-values.
-_ENOUGH = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,17 +250,6 @@ def _of_same_folds(labels, found, classes, exact, rng):
         labels[wrong[kept]] = drawn[kept]
         wrong = wrong[~kept]
     return labels
-
-
-def check_permutations(number, each, what=""):
-    """Refuse permutations of so many bytes each that do not fit; warn of very many."""
-    check_many(
-        number,
-        _ENOUGH,
-        each,
-        f"{number:,} permutations{what}",
-        f"fewer permutations; {_ENOUGH:,} allow p-values down to {1 / _ENOUGH:g}",
-    )
 
 
 def find_biased(permute, folds):

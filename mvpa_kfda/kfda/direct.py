@@ -53,28 +53,17 @@ from .rules import (
 
 
 @dataclass(frozen=True)
-class FoldTargets:
-    """The label vectors of one batch of folds."""
-
-    #: The labels the test rows carry, (k, m, B).
-    codes: np.ndarray
-    #: Their contrasts, (q, k, m, B).
-    T: np.ndarray
-    #: Of the training rows.
-    terms: RuleTerms
-
-
-@dataclass(frozen=True)
 class Targets:
-    """B label vectors, in the folds' order of rows."""
+    """B label vectors: on all rows, in the folds' order, or on a batch of test sets."""
 
-    #: Class codes (n, B), and their q = c - 1 contrasts (q, n, B).
+    #: Class codes, (n, B) or (k, m, B).
     codes: np.ndarray
+    #: Their q = c - 1 contrasts, (q, n, B) or (q, k, m, B).
     T: np.ndarray
-    #: Of all rows, with k = 1.
+    #: Of all rows, with k = 1, or of the rows that each fold trains with.
     terms: RuleTerms
-    #: Of the folds' batches.
-    folds: tuple[FoldTargets, ...]
+    #: Those of the batches of test sets.
+    folds: tuple = ()
 
     @property
     def n_classes(self):
@@ -100,9 +89,7 @@ def make_targets(labels, n_classes, folds, dtype, rank=None):
             counts = terms.counts - count_classes(tested, n_classes, dtype)
         else:
             counts = count_classes(codes[batch.trains], n_classes, dtype)
-        of_batches.append(
-            FoldTargets(tested, batch.of(T), replace(terms, counts=counts))
-        )
+        of_batches.append(Targets(tested, batch.of(T), replace(terms, counts=counts)))
     return Targets(codes, T, terms, tuple(of_batches))
 
 
@@ -263,7 +250,7 @@ class PlanMixin:
     def fold_models(self, targets, fitted=None):
         """Yield the models of every batch of folds, perhaps by what `fit_targets` made.
 
-        The batch of k folds with m test rows, its :class:`FoldTargets`, out-of-sample
+        The batch of k folds with m test rows, its :class:`Targets`, out-of-sample
         residuals (q, k, m, B) of the test rows, which nobody else holds, and the
         training cross-products A (q, q, k, B).
         """

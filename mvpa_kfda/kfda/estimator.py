@@ -34,7 +34,7 @@ an empirical map), and otherwise the kernel's values with the training rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -57,14 +57,18 @@ from ..utils.checks import (
     check_numbers,
     check_option,
     check_per_trial,
+    invalid,
     plain_labels,
 )
 from .folds import Folds, InnerFolds
 from .foldwise import FoldwisePlan, compare_rows
 from .kernels import (
-    KernelChoice,
+    EmpiricalMap,
     KernelLike,
+    Nystrom,
     Precomputed,
+    approximated,
+    check_feature_kernel,
     check_kernel,
     check_range,
     kernels_of,
@@ -79,7 +83,6 @@ from .penalties import (
     resolve_penalty,
 )
 from .preprocess import FoldPreprocessing
-from .rowmaps import EmpiricalMap, Nystrom, approximated
 from .rules import contrasts
 
 #: From which share of features to trials a kernel matrix is the cheaper way.
@@ -266,8 +269,7 @@ class KernelFDA(
     def __sklearn_tags__(self):
         """Declare that a precomputed kernel is indexed by trials on both axes."""
         tags = super().__sklearn_tags__()
-        named = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        tags.input_tags.pairwise = named or needs_gram(self.kernel)
+        tags.input_tags.pairwise = needs_gram(self.kernel)
         return tags
 
     def fit(
@@ -303,12 +305,11 @@ class KernelFDA(
             )
         if groups is not None:
             groups = check_per_trial(groups, len(y), "groups")
-        n_components = n_classes - 1
-        if self.n_components is not None:
-            n_components = check_components(self.n_components, n_classes)
+        n_components = self.n_components
+        if n_components is not None:
+            n_components = check_components(n_components, n_classes)
         sizes = np.bincount(codes)
         self.priors_ = _check_priors(self.priors, sizes)
-        self._n_train = len(y)
         if needs_gram(kernel):
             X = check_gram(X)
         compared = [compare_rows(X, each, _BY_GRAM) for each in kernels_of(kernel)]
@@ -332,7 +333,12 @@ class KernelFDA(
         elif self.kernel_.is_linear and not self.kernel_.low_rank:
             self.scalings_ = self.kernel_.weights_from_features(coef)
         self.means_, self.explained_variance_ratio_ = means, shares
-        self.offsets_ = self._offsets(sizes)
+        norms = np.square(means).sum(axis=1)
+        # As in the direct functions, what differs by rounding only is a tie, and the
+        # class that sorts first wins it.
+        ties = np.arange(n_classes) * (np.finfo(float).eps ** 0.75 * norms.max())
+        priors = np.log(n_classes * self.priors_) / len(y)
+        self.offsets_ = priors - norms / 2 - ties
         return self
 
     def _choose(self, X, compared, kernel, reg, codes, groups):
@@ -345,23 +351,11 @@ class KernelFDA(
         trials = Folds((), len(X)), InnerFolds(groups), np.dtype("float64")
         plan = FoldwisePlan(X, kernel, reg, FoldPreprocessing(), *trials)
         record = plan.penalty(codes[None], len(self.classes_))
-        self.tuning_ = Choice(
-            int(record["kernel"][0, 0]),
-            float(record["lambda"][0, 0]),
-            record["grid"][0],
-            record["criterion"][0, 0],
-        )
+        lam, grid = float(record["lambda"][0, 0]), record["grid"][0]
+        chosen = int(record["kernel"][0, 0]), lam, grid, record["criterion"][0, 0]
+        self.tuning_ = Choice(*chosen)
         compared = compared[self.tuning_.kernel]
         return compared, compared.centred(), self.tuning_.lam
-
-    def _offsets(self, sizes):
-        """What the class scores add to the projection on the centroids."""
-        norms = np.square(self.means_).sum(axis=1)
-        priors = np.log(len(sizes) * self.priors_) / sizes.sum()
-        # As in the direct functions, what differs by rounding only is a tie, and the
-        # class that sorts first wins it.
-        ties = np.arange(len(sizes)) * (np.finfo(float).eps ** 0.75 * norms.max())
-        return priors - norms / 2 - ties
 
     @property
     def coef_(self) -> NDArray:
@@ -486,7 +480,7 @@ class KernelFDA(
             Finite even where a probability is too small for a float.
         """
         scores = self._class_scores(X)
-        return log_softmax(self._n_train * scores, axis=1)
+        return log_softmax(len(self.dual_coef_) * scores, axis=1)
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Return the class probabilities, assuming Gaussian classes.
@@ -540,6 +534,20 @@ def _validate(model, X, *y, **options):
         ) from error
 
 
+def resolve_method(kernel, reg, approx=None, precomputed=False):
+    """The kernel and `reg` that a decoding function was given, checked.
+
+    The kernel is of low rank if it is to be approximated. Only where the data may be a
+    kernel matrix it may be precomputed.
+    """
+    kernel = check_kernel(kernel) if precomputed else check_feature_kernel(kernel)
+    if isinstance(approx, Nystrom) and approx.random_state is None:
+        # The same landmarks whenever they are drawn.
+        seed = int(np.random.default_rng().integers(2**31))
+        approx = replace(approx, random_state=seed)
+    return check_model(kernel, reg, "rkhs", approx)
+
+
 def check_model(kernel, reg, penalty, approx):
     """The kernel, or the choice of kernels, and the `reg` of a model."""
     kernel, reg = check_kernel(kernel), check_reg(reg)
@@ -549,12 +557,9 @@ def check_model(kernel, reg, penalty, approx):
                 "penalty='dual' has a coefficient for every training row, and "
                 "approx=Nystrom(...) is there to do without. Leave out one of them."
             )
-        if isinstance(kernel, KernelChoice):
-            kernel = kernel.map(EmpiricalMap)
-        else:
-            kernel = EmpiricalMap(kernel)
-    if approx is not None:
-        kernel = approximated(kernel, approx)
+        kernel = kernel.map(EmpiricalMap)
+    check_method(kernel, reg)
+    kernel = approximated(kernel, approx)
     check_method(kernel, reg)
     return kernel, reg
 
@@ -570,11 +575,9 @@ def _check_priors(priors, sizes):
         values = np.empty(0)
     right = values.shape == sizes.shape and values.dtype.kind in "iuf"
     if not (right and np.all(values > 0) and abs(values.sum() - 1) < 1e-8):
-        raise ValueError(
-            f"Invalid value for 'priors': {priors!r}. Allowed: 'equal', 'empirical', "
-            f"or {len(sizes)} numbers above zero, one per class, that sum to one. To "
-            "exclude a class, leave its trials out of fit."
-        )
+        allowed = f"'equal', 'empirical', or {len(sizes)} numbers above zero, one per "
+        hint = " To exclude a class, leave its trials out of fit."
+        raise invalid("priors", priors, f"{allowed}class, that sum to one", hint=hint)
     return values.astype(np.float64)
 
 
@@ -626,23 +629,17 @@ def _discriminants(compared, each, lam, codes, n_classes):
             f"lambda = {lam:.3g} is too small for this kernel: in double precision "
             "the inverse of K_c + lambda I is lost to rounding. Use a larger reg."
         )
-    axes, means, shares = _axes(P, A, Y, fitted, each.degrees_of_freedom(lam))
-    return B @ axes, beta @ axes, means, shares
-
-
-def _axes(P, A, Y, fitted, freedom):
-    """The scaled eigenvectors (q, q), class centroids (c, q), shares (q,)."""
-    n, n_classes = Y.shape
     ratio, axes = eigh((P + P.T) / 2, (A + A.T) / 2)
     ratio, axes = ratio[::-1], axes[:, ::-1]
     # Where the classes differ by rounding only, there is no direction to scale.
-    possible = max(ratio[0], (freedom - 1) / n)
-    useful = ratio > n * np.finfo(float).eps * possible
+    possible = max(ratio[0], (each.degrees_of_freedom(lam) - 1) / len(T))
+    useful = ratio > len(T) * np.finfo(float).eps * possible
     ratio = np.where(useful, ratio, 0.0)
     axes[:, ~useful] = 0.0
     axes[:, useful] *= np.sqrt((1 + ratio[useful]) / ratio[useful])
     means = Y.T @ fitted @ axes / Y.sum(axis=0)[:, None]
     leading = 1 if n_classes == 2 else np.abs(means).argmax(axis=0)
     signs = np.where(means[leading, np.arange(n_classes - 1)] < 0, -1.0, 1.0)
+    axes = axes * signs
     shares = ratio / ratio.sum() if ratio.any() else ratio
-    return axes * signs, means * signs, shares
+    return B @ axes, beta @ axes, means * signs, shares

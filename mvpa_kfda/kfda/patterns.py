@@ -36,7 +36,6 @@ References
    NeuroImage 87, 96-110.
 """
 
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -47,7 +46,7 @@ from .rules import contrasts, discriminant_axes
 
 #: Below this share of the scores' variance, their correlation is rounding error. The
 #: largest lambda leaves ten digits of the scores in double precision, four in single.
-_SMALLEST = {"float64": 1e-12, "float32": 1e-7}
+_SMALLEST = {np.dtype("float64"): 1e-12, np.dtype("float32"): 1e-7}
 #: Below this standard deviation, in units of the rounding of contrasts, a score is
 #: constant but for rounding: it tells a class that is absent from the others.
 _CONSTANT = 100
@@ -139,26 +138,25 @@ def pattern_weights(plans, codes, n_classes):
     R, A = regression = stack.fit_targets(targets)
     fitted = (targets.T - R).astype(float)  # (q, n, S)
     fitted = np.ascontiguousarray(fitted.transpose(2, 0, 1))
-    among = ForwardModels.of(targets.codes, n_classes, stack)
+    among = (targets.codes == np.arange(n_classes)).astype(float), stack.dtype
     A = A[:, :, 0].astype(float).transpose(2, 0, 1)
-    weights = _of_all(among, fitted, A, n_classes)
+    weights = _of_all(fitted, A, *among)
     if stack.batches:
         models = stack.fold_models(targets, regression)
-        weights["class_folds"] = among.mean_of_classes(
-            _fold_scores(plans, models, fitted)
-        )
+        scores = _fold_scores(plans, models, fitted)
+        weights["class_folds"] = _mean_of_classes(scores, *among)
     back = np.argsort(stack.order)
     return [
         {kind: W[s][:, back] for kind, W in weights.items()} for s in range(len(plans))
     ]
 
 
-def _of_all(among, fitted, A, n_classes):
+def _of_all(fitted, A, member, dtype):
     """The weights of models of all trials, of scores (S, q, n) and A (S, q, q)."""
-    everybody = np.ones(fitted.shape[2])
-    _, class_maps, counts = among.weights(fitted.copy(), everybody)
-    axes = discriminant_axes(A, counts, contrasts(n_classes))
-    forward, _, _ = among.weights(axes.swapaxes(1, 2) @ fitted, everybody)
+    among = np.ones(len(member)), member, dtype
+    _, class_maps, counts = _forward_weights(fitted.copy(), *among)
+    axes = discriminant_axes(A, counts, contrasts(member.shape[1]))
+    forward, _, _ = _forward_weights(axes.swapaxes(1, 2) @ fitted, *among)
     return {"class": class_maps, "class_folds": class_maps, "discriminant": forward}
 
 
@@ -168,9 +166,9 @@ def _foldwise_weights(plan, codes, n_classes):
     fit = plan.of_all(targets)
     fitted = whole.fitted(fit, targets.T)[:, :, 0][None].astype(float)
     A = fit.A[:, :, 0][None].astype(float)
-    among = ForwardModels.of(codes[whole.train][:, None], n_classes, plan)
-    weights = {}
-    for kind, (W,) in _of_all(among, fitted, A, n_classes).items():
+    member, weights = (codes[:, None] == np.arange(n_classes)).astype(float), {}
+    of_all = _of_all(fitted, A, member[whole.train], plan.dtype)
+    for kind, (W,) in of_all.items():
         weights[kind] = np.zeros((len(W), len(codes)))
         weights[kind][:, whole.train] = W
     if not plan.batches:
@@ -192,8 +190,7 @@ def _foldwise_weights(plan, codes, n_classes):
                 trained[i, train], trained[i, test] = 1, 0
             yield scores, trained
 
-    among = ForwardModels.of(codes[:, None], n_classes, plan)
-    return weights | {"class_folds": among.mean_of_classes(scores())}
+    return weights | {"class_folds": _mean_of_classes(scores(), member, plan.dtype)}
 
 
 def _fold_scores(plans, models, fitted):
@@ -222,67 +219,51 @@ def _fold_scores(plans, models, fitted):
             yield scores, trained
 
 
-@dataclass(frozen=True)
-class ForwardModels:
-    """From scores of models to patterns, by weights of trials."""
+def _forward_weights(scores, trained, member, dtype):
+    """Return weights of A' (..., q, n), of class patterns (..., c, n), and counts.
 
-    #: 1 where a trial is of a class, else 0, (n, c).
-    member: np.ndarray
-    #: The smallest share of variance that is not rounding error.
-    smallest: float
-    #: The largest standard deviation of scores that are constant but for rounding.
-    rounding: float
+    Of models with scores (..., q, n), which are used up. Of trials that a model was not
+    trained on, 0 in `trained` (..., n) and not 1, they do not matter. `member` (n, c)
+    is 1 where a trial is of a class, else 0; `dtype` is the precision of the models.
+    The weights of a class without any training trial are zero. The counts (..., c) are
+    of training trials.
 
-    @classmethod
-    def of(cls, codes, n_classes, plan):
-        """Those of class codes (n, 1), for models of a plan's precision."""
-        member = (codes == np.arange(n_classes)).astype(float)
-        rounding = _CONSTANT * np.finfo(plan.dtype).eps
-        return cls(member, _SMALLEST[plan.dtype.name], rounding)
+    Scores may be constant, or linear combinations of others, as when a class is absent
+    from a training set or when there are fewer channels than contrasts. But for these,
+    the scale of a score does not decide whether it counts: correlations are inverted.
+    """
+    among, n_train = trained[..., None, :], trained.sum(axis=-1)[..., None, None]
+    scores *= among
+    scores -= scores.sum(axis=-1, keepdims=True) / n_train
+    scores *= among
+    covariance = scores @ scores.swapaxes(-2, -1)
+    deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
+    scale, rounding = np.zeros_like(deviation), _CONSTANT * np.finfo(dtype).eps
+    varies = deviation > rounding * np.sqrt(n_train[..., 0])
+    np.divide(1, deviation, out=scale, where=varies)
+    scale = scale[..., None] * scale[..., None, :]
+    values, vectors = np.linalg.eigh(covariance * scale)
+    shares = np.zeros_like(values)
+    kept = values > _SMALLEST[dtype] * values[..., -1:]
+    np.divide(1, values, out=shares, where=kept)
+    inverse = (vectors * shares[..., None, :]) @ vectors.swapaxes(-2, -1) * scale
+    counts = trained @ member
+    means = scores @ member  # (..., q, c)
+    means /= np.maximum(counts, 1)[..., None, :]
+    of_classes = (means.swapaxes(-2, -1) @ inverse) @ scores
+    return inverse @ scores, of_classes, counts
 
-    def weights(self, scores, trained):
-        """Return weights of A' (..., q, n), of class patterns (..., c, n), and counts.
 
-        Of models with scores (..., q, n), which are used up. Of trials that a model was
-        not trained on, 0 in `trained` (..., n) and not 1, they do not matter. The
-        weights of a class without any training trial are zero. The counts (..., c) are
-        of training trials.
+def _mean_of_classes(found, member, dtype):
+    """The weights of class patterns (..., c, n), the mean over models.
 
-        Scores may be constant, or linear combinations of others, as when a class is
-        absent from a training set or when there are fewer channels than contrasts. But
-        for these, the scale of a score does not decide whether it counts: correlations
-        are inverted.
-        """
-        among, n_train = trained[..., None, :], trained.sum(axis=-1)[..., None, None]
-        scores *= among
-        scores -= scores.sum(axis=-1, keepdims=True) / n_train
-        scores *= among
-        covariance = scores @ scores.swapaxes(-2, -1)
-        deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
-        scale = np.zeros_like(deviation)
-        varies = deviation > self.rounding * np.sqrt(n_train[..., 0])
-        np.divide(1, deviation, out=scale, where=varies)
-        scale = scale[..., None] * scale[..., None, :]
-        values, vectors = np.linalg.eigh(covariance * scale)
-        kept, shares = values > self.smallest * values[..., -1:], np.zeros_like(values)
-        np.divide(1, values, out=shares, where=kept)
-        inverse = (vectors * shares[..., None, :]) @ vectors.swapaxes(-2, -1) * scale
-        counts = trained @ self.member
-        means = scores @ self.member  # (..., q, c)
-        means /= np.maximum(counts, 1)[..., None, :]
-        of_classes = (means.swapaxes(-2, -1) @ inverse) @ scores
-        return inverse @ scores, of_classes, counts
-
-    def mean_of_classes(self, found):
-        """The weights of class patterns (..., c, n), the mean over models.
-
-        Of some models' scores (..., k, q, n) and training trials (k, n) at a time, see
-        `weights`; models that were not trained on a class are left out of its mean.
-        """
-        total, times = 0.0, 0
-        for scores, trained in found:
-            _, class_maps, counts = self.weights(scores, trained)
-            total = total + class_maps.sum(axis=-3)
-            times += (counts > 0).sum(axis=0)
-        with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: no model knows the class
-            return total / times[:, None]
+    Of some models' scores (..., k, q, n) and training trials (k, n) at a time, see
+    `_forward_weights`; those not trained on a class are left out of its mean.
+    """
+    total, times = 0.0, 0
+    for scores, trained in found:
+        _, class_maps, counts = _forward_weights(scores, trained, member, dtype)
+        total = total + class_maps.sum(axis=-3)
+        times += (counts > 0).sum(axis=0)
+    with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: no model knows the class
+        return total / times[:, None]

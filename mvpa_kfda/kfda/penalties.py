@@ -32,9 +32,6 @@ from ..utils.rounding import number
 from .automatic import Unseen
 from .kernels import KernelChoice
 
-#: The power of two from which a number that is squared twice may leave the range.
-_SQUARED_TWICE = 200
-
 
 @dataclass(frozen=True)
 class Moments:
@@ -113,11 +110,9 @@ class Moments:
     def near_one(self):
         """The same with a scale near one, lest squares leave the floats' range.
 
-        Itself, or divided by a power of two, which costs no digit.
+        Divided by a power of two, which costs no digit.
         """
         exponent = -int(np.frexp(self.scale)[1])
-        if abs(exponent) < _SQUARED_TWICE:
-            return self
         matrix, diagonal = (np.ldexp(x, exponent) for x in (self.matrix, self.diagonal))
         return Moments(matrix, diagonal, self.n_features)
 

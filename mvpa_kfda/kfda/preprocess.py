@@ -22,9 +22,8 @@ from sklearn.base import (
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from ..utils.checks import counted, quoted
-from ..utils.plain import is_record, recorded
-from ..utils.rounding import number
+from ..utils.checks import counted, invalid, quoted
+from ..utils.plain import recorded
 from .kernels import innermost, kernels_of, needs_gram
 
 #: Steps by name.
@@ -88,10 +87,8 @@ def _check_step(step):
             f"object, {step.__name__}()."
         )
     if not all(hasattr(step, name) for name in ("fit", "transform", "get_params")):
-        raise TypeError(
-            f"Invalid value for 'preprocess': {step!r}. Allowed: None, "
-            f"{quoted(STEPS)}, a transformer of scikit-learn, or a list of these."
-        )
+        named = f"None, {quoted(STEPS)}, a transformer of scikit-learn"
+        raise invalid("preprocess", step, f"{named}, or a list of these", TypeError)
     tags = getattr(step, "__sklearn_tags__", None)
     y = inspect.signature(step.fit).parameters.get("y")
     if (tags is not None and tags().target_tags.required) or (
@@ -99,25 +96,6 @@ def _check_step(step):
     ):
         raise ValueError(_NEEDS_LABELS.format(step))
     return step
-
-
-def step_words(recorded):
-    """Word a step as it is recorded, None for one that is not known here."""
-    kind = recorded["name"] if is_record(recorded) else recorded
-    if kind == StandardScaler.__name__:
-        return "z-scoring of each feature"
-    if kind != PCA.__name__:
-        return None
-    components, details = recorded["n_components"], []
-    if isinstance(components, float):
-        share = number(100 * components)
-        details.append(f"components that explain {share} % of the variance")
-    elif isinstance(components, int):
-        details.append(f"the first {counted(components, 'component')}")
-    if recorded["whiten"]:
-        details.append("scaled to unit variance")
-    details = f" ({', '.join(details)})" if details else ""
-    return f"principal component analysis{details}"
 
 
 def check_kernel_after(kernel, preprocessing, given):
@@ -229,20 +207,19 @@ class FoldPreprocessing:
 
     def fit(self, X):
         """The `FittedSteps` of rows X, with their confounds behind."""
-        first = ()
-        if self.confounds is not None:
-            first = (RemoveConfounds(self.confounds.shape[1], self.rounding),)
-        return fit_steps((*first, *self.steps), X)
+        if self.confounds is None:
+            return fit_steps(self.steps, X)
+        first = RemoveConfounds(self.confounds.shape[1], self.rounding)
+        return fit_steps((first, *self.steps), X)
 
     def seeded(self, seed):
         """The same with steps that draw at random alike wherever they do."""
-        steps = []
+        seed, steps = seed % 2**32, []  # no larger one is taken by scikit-learn
         for step in self.steps:
-            drawn = {
-                name: seed % 2**32  # no larger one is taken by scikit-learn
-                for name, value in step.get_params().items()
-                if name.rpartition("__")[2] == "random_state" and value is None
-            }
+            given = step.get_params().items()
+            free = [name for name, value in given if value is None]
+            free = [x for x in free if x.rpartition("__")[2] == "random_state"]
+            drawn = dict.fromkeys(free, seed)
             steps.append(clone(step).set_params(**drawn) if drawn else step)
         return replace(self, steps=tuple(steps))
 
@@ -302,24 +279,21 @@ def fit_steps(steps, X):
         if by_row and last == len(steps):
             break
         among = _checked(step, fitted[-1].transform(X), len(X))
-        if not by_row:
-            _check_rows(step, among[:2], np.asarray(fitted[-1].transform(X[:2])))
+        if not by_row and not _maps_alone(fitted[-1], X[:2], among[:2]):
+            raise ValueError(
+                f"The step {step!r} in preprocess makes of a trial what depends on the "
+                "other trials that it is given with, or on chance, so that test trials "
+                "would leak. Use a step that learns all it needs in fit, such as "
+                "'zscore' in the place of a function that takes means over trials."
+            )
         X = among
     return FittedSteps(tuple(fitted))
 
 
-def _check_rows(step, among, alone):
-    """Refuse a step that maps rows alone otherwise than among others."""
-    if among.shape == alone.shape and np.allclose(
-        alone, among, rtol=0, atol=_SAME * np.abs(among).max()
-    ):
-        return
-    raise ValueError(
-        f"The step {step!r} in preprocess makes of a trial what depends on the other "
-        "trials that it is given with, or on chance, so that test trials would leak. "
-        "Use a step that learns all it needs in fit, such as 'zscore' in the place of "
-        "a function that takes means over trials."
-    )
+def _maps_alone(step, X, among):
+    """Whether a step makes of rows alone what it made of them among others."""
+    alone, near = np.asarray(step.transform(X)), _SAME * np.abs(among).max()
+    return among.shape == alone.shape and np.allclose(alone, among, rtol=0, atol=near)
 
 
 def _scores(step):
@@ -329,22 +303,22 @@ def _scores(step):
 
 def _fit(step, X):
     """A step fitted on rows X, by a shortcut where there is one."""
-    (n, p), kind = X.shape, type(step)
+    n, p = X.shape
     try:
-        if kind is RemoveConfounds:
+        if type(step) is RemoveConfounds:
             return step.fit(X)  # made for these rows
         if _scores(step):
             return ZScores.of(X)
-        if kind is PCA and step.svd_solver == "full" and n > p:
-            share = step.n_components
-            if isinstance(share, float) and share <= _MOST_EXPLAINED:
-                # The covariance takes a fraction of the time. The digits it costs the
-                # smallest components are not among this share of the variance. Centred
-                # first, since an offset costs digits, too.
-                mean = X.mean(axis=0)
-                fitted = clone(step).set_params(svd_solver="covariance_eigh")
-                fitted.fit(X - mean).mean_ += mean
-                return fitted
+        share = step.n_components if type(step) is PCA and n > p else None
+        may_square = isinstance(share, float) and share <= _MOST_EXPLAINED
+        if may_square and step.svd_solver == "full":
+            # The covariance takes a fraction of the time. The digits it costs the
+            # smallest components are not among this share of the variance. Centred
+            # first, since an offset costs digits, too.
+            mean = X.mean(axis=0)
+            fitted = clone(step).set_params(svd_solver="covariance_eigh")
+            fitted.fit(X - mean).mean_ += mean
+            return fitted
         return clone(step).fit(X)
     except Exception as error:
         if _failure(step, X, np.arange(n) % 2) is None:
@@ -367,30 +341,21 @@ def _failure(step, *data):
 
 def _checked(step, X, n):
     """What a step made of n rows, finite values (n, r)."""
-    problem = None
+    shape = np.shape(X)
     if issparse(X):
-        problem = (
-            "a sparse matrix. Allowed: a dense array; many steps have an option for "
-            "that."
-        )
-    elif np.ndim(X) == 2 and len(X) != n:
-        problem = (
-            f"{len(X)} rows of {n}: trials and their labels would no longer belong "
-            f"together. {_REFIT}"
-        )
-    elif np.ndim(X) != 2 or np.shape(X)[1] == 0:
-        problem = (
-            f"shape {np.shape(X)} for {n} rows. Allowed: one row with one or more "
-            "features for each."
-        )
+        problem = "a sparse matrix. Allowed: a dense array; many steps have an option "
+        problem += "for that."
+    elif len(shape) != 2 or (shape[1] == 0 and shape[0] == n):
+        problem = f"shape {shape} for {n} rows. Allowed: one row with one or more "
+        problem += "features for each."
+    elif shape[0] != n:
+        problem = f"{shape[0]} rows of {n}: trials and their labels would no longer "
+        problem += f"belong together. {_REFIT}"
     elif np.asarray(X).dtype.kind not in "iuf" or not np.isfinite(X).all():
-        problem = (
-            "values that are not finite numbers. Look at its options, and for features "
-            "that are constant in some training set."
-        )
-    if problem:
-        subject = f"The step {step!r} in preprocess"
-        if isinstance(step, RemoveConfounds):
-            subject = "The regression on confounds"
-        raise ValueError(f"{subject} returns {problem}")
-    return np.asarray(X).astype(np.float64, copy=False)
+        problem = "values that are not finite numbers. Look at its options, and for "
+        problem += "features that are constant in some training set."
+    else:
+        return np.asarray(X).astype(np.float64, copy=False)
+    is_own = isinstance(step, RemoveConfounds)
+    subject = "regression on confounds" if is_own else f"step {step!r} in preprocess"
+    raise ValueError(f"The {subject} returns {problem}")

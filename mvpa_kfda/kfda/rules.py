@@ -152,13 +152,24 @@ def usable(A, terms):
     A = np.array(terms.filled(A), dtype=np.float64 if terms.is_reduced else None)
     if terms.is_reduced:
         A -= 2 * _EXACT * np.finfo(terms.Q.dtype).eps * terms.filled(terms.scatter)
-    ok = np.ones(A.shape[2:], bool)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for j in range(len(A)):  # the pivots of elimination
-            ok &= A[j, j] > 0
-            for i in range(j + 1, len(A)):
-                A[i, j:] -= A[i, j] / A[j, j] * A[j, j:]
-    return ok
+        return _eliminate(A)
+
+
+def _eliminate(A, D=None):
+    """Reduce A (q, q, k, B), and D (q, c, k, B) with it, to a triangle, in place.
+
+    Which A are positive definite (k, B): those with positive pivots.
+    """
+    positive = np.ones(A.shape[2:], bool)
+    for j in range(len(A)):
+        positive &= A[j, j] > 0
+        for i in range(j + 1, len(A)):
+            factor = A[i, j] / A[j, j]
+            A[i, j + 1 :] -= factor * A[j, j + 1 :]
+            if D is not None:
+                D[i] -= factor * D[j]
+    return positive
 
 
 def _full(A, terms):
@@ -212,30 +223,16 @@ FITTED_EXACTLY = (
 def _solve(A, D):
     """Solve A X = D for A (q, q, k, B) positive definite, D (q, c, k, B or 1).
 
-    There is one matrix for every fold and permutation. While they are tiny, plain
-    elimination over whole arrays is faster than one LAPACK call for each. An A that is
-    not positive, by rounding, would turn the classes round.
+    There is one tiny matrix for every fold and permutation: plain elimination over
+    whole arrays is faster than one LAPACK call for each. An A that is not positive, by
+    rounding, would turn the classes round.
     """
-    q = len(A)
-    D = np.broadcast_to(D, (*D.shape[:3], A.shape[3]))
-    if q > 12:
-        A, D = (np.moveaxis(x, (0, 1), (-2, -1)) for x in (A, D))
-        try:
-            np.linalg.cholesky(A)
-        except np.linalg.LinAlgError:
-            raise ValueError(FITTED_EXACTLY) from None
-        X = np.linalg.solve(A, D)
-        return np.ascontiguousarray(np.moveaxis(X, (-2, -1), (0, 1)))
-    A, D = A.copy(), D.copy()
-    for j in range(q):
-        if not (A[j, j] > 0).all():
+    A, D = A.copy(), np.broadcast_to(D, (*D.shape[:3], A.shape[3])).copy()
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if not _eliminate(A, D).all():
             raise ValueError(FITTED_EXACTLY)
-        for i in range(j + 1, q):
-            factor = A[i, j] / A[j, j]
-            A[i, j + 1 :] -= factor * A[j, j + 1 :]
-            D[i] -= factor * D[j]
-    for j in reversed(range(q)):
-        for i in range(j + 1, q):
+    for j in reversed(range(len(A))):
+        for i in range(j + 1, len(A)):
             D[j] -= A[j, i] * D[i]
         D[j] /= A[j, j]
     return D
@@ -292,11 +289,8 @@ def discriminant_axes(A, counts, Q):
 
     Rotation and scaling to discriminants.
     """
-    total = counts.sum()
-    mean = counts @ Q / total
-    C = (Q.T * counts) @ Q - total * np.outer(mean, mean)
-    fill = (Q.T * (counts == 0)) @ Q  # the null directions of C and A, see class_rule
-    whitener = np.linalg.inv(np.linalg.cholesky(C + fill))
+    terms = RuleTerms(np.asarray(counts)[:, None, None], Q)
+    whitener, C = terms.whitener[0, 0], terms.scatter[:, :, 0, 0]
     fitted = C - (A + A.swapaxes(-2, -1)) / 2
     alpha2, axes = np.linalg.eigh(whitener @ fitted @ whitener.T)
     alpha2, axes = alpha2[:, ::-1], whitener.T @ axes[:, :, ::-1]

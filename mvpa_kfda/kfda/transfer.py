@@ -265,23 +265,14 @@ class Transfer:
             yield fold, m, g, *class_rule(fit.A[:, :, None], terms)
 
 
-@dataclass(frozen=True)
-class _Classifiers:
-    """The models of k folds with m test rows: class scores as linear functions."""
-
-    #: Their test rows, and how many there are in each fold.
-    take: slice | np.ndarray
-    m: int
-    #: Scores relative to the first class, the constant last, (c - 1, k, r + 1, B).
-    weights: np.ndarray
-    #: The first class's score (k, 1, B): 0, or -inf where it is absent from training.
-    first: np.ndarray | float
-    #: Which of the other classes are absent from training, (c - 1, k, 1, B).
-    missing: np.ndarray | None
-
-
 def _classifiers(take, m, g, W, b):
-    """Fold the scoring rule W (q, c, k, B), b (c, k, B) into g (q, k, r + 1, B)."""
+    """Fold the scoring rule W (q, c, k, B), b (c, k, B) into g (q, k, r + 1, B).
+
+    The models of k folds with m test rows each, which are at `take`: scores relative to
+    the first class, the constant last, (c - 1, k, r + 1, B); the first class's score
+    (k, 1, B), 0, or -inf where it is absent from training; and which of the others are
+    absent, (c - 1, k, 1, B) or None.
+    """
     q, k, r, n_labels = g.shape
     absent = np.isneginf(b)
     b = np.where(absent, 0, b)
@@ -294,9 +285,9 @@ def _classifiers(take, m, g, W, b):
             weights[j] += np.multiply(g[i], V[i, j][:, None], out=term)
         weights[j, :, -1] += b[j + 1] - b[0]
     if not absent.any():
-        return _Classifiers(take, m, weights, g.dtype.type(0), None)
+        return take, m, weights, g.dtype.type(0), None
     first = np.where(absent[0], -np.inf, 0).astype(g.dtype)[:, None]
-    return _Classifiers(take, m, weights, first, absent[1:, :, None])
+    return take, m, weights, first, absent[1:, :, None]
 
 
 def _joined(of_folds, k):
@@ -318,26 +309,29 @@ def _scored(chunks, classifiers, n_classes, want, step):
 
 def _score(Z, classifiers, n_classes, want_scores):
     """Predict the rows Z (n_rows, C, r + 1) of some test positions."""
-    n_test, length = sum(c.weights.shape[1] * c.m for c in classifiers), Z.shape[1]
-    n_labels = classifiers[0].weights.shape[3]
+    length, n_labels = Z.shape[1], classifiers[0][2].shape[3]
+    n_test = sum(m * weights.shape[1] for _, m, weights, _, _ in classifiers)
     shape = (n_test, length, n_labels)
     predicted = np.empty(shape, code_dtype(n_classes))
     scores = np.empty((n_classes, *shape), Z.dtype) if want_scores else None
     start = 0
-    for folds in classifiers:
-        k = folds.weights.shape[1]
-        out = slice(start, start + k * folds.m)
-        start = out.stop
-        flat = (k, folds.m * length, n_labels)
-        rows = Z[folds.take].reshape(k, folds.m * length, -1)
+    for take, m, weights, first, missing in classifiers:
+        k = weights.shape[1]
+        out = slice(start, start + k * m)
+        start, flat = out.stop, (k, m * length, n_labels)
+        rows = Z[take].reshape(k, m * length, -1)
         best = predicted[out].reshape(flat)  # a view, as whole rows are contiguous
         if want_scores:
             views = scores[:, out].reshape(n_classes, *flat)
         for piece in _pieces(flat, n_classes, Z.itemsize):
-            D, first = _product(rows, folds, piece)
+            folds, top = piece[0], first
+            D = _product(rows[piece], weights[:, folds])
+            if missing is not None:
+                np.copyto(D, -np.inf, where=missing[:, folds])
+                top = first[folds]
             if want_scores:
-                views[0][piece], views[(slice(1, None), *piece)] = first, D
-            _best_classes(D, first, best[piece])
+                views[0][piece], views[(slice(1, None), *piece)] = top, D
+            _best_classes(D, top, best[piece])
     return predicted, scores.swapaxes(0, 1) if want_scores else None
 
 
@@ -353,18 +347,13 @@ def _pieces(shape, n_classes, itemsize):
             yield slice(fold, fold + folds), slice(row, row + step)
 
 
-def _product(rows, classifiers, piece):
-    """Return scores (c - 1, k, rows, B) relative to the first class, and its own."""
-    folds = piece[0]
-    rows, weights = rows[piece], classifiers.weights[:, folds]
-    if weights.shape[3] == 1:  # the classes side by side: one pass over the rows
-        D = np.moveaxis(rows @ np.moveaxis(weights[..., 0], 0, -1), -1, 0)[..., None]
-    else:
-        D = rows @ weights
-    if classifiers.missing is None:
-        return D, classifiers.first
-    np.copyto(D, -np.inf, where=classifiers.missing[:, folds])
-    return D, classifiers.first[folds]
+def _product(rows, weights):
+    """The products (q, k, rows, B) of rows (k, rows, r) and weights (q, k, r, B)."""
+    if weights.shape[3] > 1:
+        return rows @ weights
+    # The classes side by side: one pass over the rows.
+    D = rows @ np.moveaxis(weights[..., 0], 0, -1)
+    return np.moveaxis(D, -1, 0)[..., None]
 
 
 def _best_classes(D, first, best):

@@ -12,7 +12,8 @@ References
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -24,22 +25,12 @@ from ..utils.memory import batches
 from ..utils.rounding import rounded
 
 
-class RareClass(NamedTuple):
-    """A class that most test sets do not hold beside another one."""
-
-    code: int
-    n_trials: int
-    #: Test sets that hold it and another class, and all there are.
-    n_sets: int
-    n_all: int
-    #: How much the mean area changes at most if two trials change their order.
-    step: float
-
-
 def find_rare_class(tests, codes):
-    """The `RareClass` of test sets, rows of codes (n,), or None.
+    """A class that most test sets, rows of codes (n,), lack beside another; or None.
 
-    Where no set holds a class beside another one, all trials are ranked together.
+    Its `code` and `n_trials`, the sets that hold it and another class, `n_sets` of
+    `n_all`, and how much the mean area changes at most if two trials change their
+    order, `step`. Where no set holds two classes, all trials are ranked together.
     """
     present, numbers = np.unique(codes, return_inverse=True)
     numbers, c = numbers.reshape(-1), len(present)
@@ -52,7 +43,13 @@ def find_rare_class(tests, codes):
         return None
     step = 1 / (n_sets[k] * pairs[pairs[:, k] > 0, k].min())
     n_trials = int(np.sum(numbers[np.unique(np.concatenate(tests))] == k))
-    return RareClass(int(present[k]), n_trials, int(n_sets[k]), len(tests), step)
+    return SimpleNamespace(
+        code=int(present[k]),
+        n_trials=n_trials,
+        n_sets=int(n_sets[k]),
+        n_all=len(tests),
+        step=step,
+    )
 
 
 def divide(a, b):
@@ -166,7 +163,7 @@ def log_odds(class_scores, shapes):
 
 
 def _over_others(combine, values):
-    """Return, for every entry along the first axis, the sum of all others.
+    """The sum of all other entries along the first axis, for each.
 
     From running totals from either end: nothing is subtracted, so no digit is lost.
     """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..inference.corrections import CORRECTIONS, NAMED
-from ..metrics.names import mean_of_permuted, metric_in_text
+from ..metrics.scores import mean_of_permuted, metric_in_text
 from ..results.base import Result, SubjectResult
 from ..results.finding import Finding
 from ..results.group import ComparisonResult

@@ -8,7 +8,7 @@ from ..group.latency import ONSETS
 from ..group.second_level import METHODS
 from ..inference.corrections import ADJUSTMENTS
 from ..kfda.penalties import MOST_OF_SECOND
-from ..metrics.names import mean_of_permuted
+from ..metrics.scores import mean_of_permuted
 from ..utils.checks import check_option, counted, plural, some_of
 from ..viz.style import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
@@ -182,7 +182,7 @@ def latency_paragraphs(result, asked):
         p=p,
         metric=metric_words(result.metric)[1],
         is_named=tuple(result.labels) != DEFAULT_NAMES,
-        onset=ONSETS[p["criterion"]].words if "criterion" in p else None,
+        onset=ONSETS[p["criterion"]] if "criterion" in p else None,
         mean_of_permuted=mean_of_permuted(result.metric),
         software=software_of(result.versions, result),
     )

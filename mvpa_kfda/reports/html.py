@@ -11,7 +11,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from ..metrics.names import mean_of_permuted
+from ..metrics.scores import mean_of_permuted
 from ..utils.axes import BY_COLUMN
 from ..utils.rounding import brief, p_number, rounded
 from ..viz.style import cut_texts, metric_label

@@ -16,7 +16,7 @@ from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative, check_level
 from ..inference.permutation import SCHEMES
 from ..kfda.penalties import MOST_OF_SECOND
-from ..metrics.names import find_metric, is_of_one_class
+from ..metrics.scores import find_metric, is_of_one_class
 from ..results.base import Result, SubjectResult
 from ..results.group import ComparisonResult, GroupResult
 from ..results.latency import Latency

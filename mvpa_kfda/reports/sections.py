@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..decoding.design import design_of
 from ..inference.corrections import is_of_clusters, is_of_maximum
-from ..metrics.names import mean_of_permuted
+from ..metrics.scores import mean_of_permuted
 from ..results.base import SubjectResult
 from ..results.finding import Finding
 from ..results.group import TestedMap

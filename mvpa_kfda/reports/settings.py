@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ..kfda.kernels import Kernel
+from ..kfda.kernels import Kernel, LowRank
 from ..kfda.penalties import N_OVER_SPECTRUM, Tuned, penalty_words
-from ..kfda.preprocess import step_words
-from ..kfda.rowmaps import LowRank
 from ..utils.plain import is_record, known, recorded
-from .citations import name, outside_names
+from .citations import outside_names
 from .templating import Record, all_of, written
 
 #: What groups of trials are called where they are neither runs nor sessions.
@@ -66,11 +64,6 @@ def model_of(parameters, has_groups=None, of_folds=False):
         confounds=[
             one | {"taken_as": one["taken_as"].replace("a number", "linear")}
             for one in confounds
-        ],
-        steps=[
-            step_words(each)
-            or f"the transformer {name(each['name'] if is_record(each) else each)}"
-            for each in p["preprocess"] or ()
         ],
         kernels=kernels,
         is_linear=is_linear,

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..kfda.kernels import kernel_words
 from ..utils.checks import (
     capital,
     counted,
@@ -61,7 +60,7 @@ def source(template):
 @cache
 def _environment():
     """The templates, compiled once."""
-    words = (as_call, capital, counted, enumerated, kernel_words, name, number)
+    words = (as_call, capital, counted, enumerated, name, number)
     words += (p_words, plural, ranged, some_of, times_words, zip)
     known = {each.__name__: each for each in words}
     known |= {"all": all_of, "each": _each, "is_finite": _is_finite}

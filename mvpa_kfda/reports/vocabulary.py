@@ -8,7 +8,7 @@ the entries are given.
 from __future__ import annotations
 
 from ..kfda.folds import SPLITTERS
-from ..metrics.names import find_metric
+from ..metrics.scores import find_metric
 from ..utils.checks import enumerated, ranged
 from ..utils.plain import is_record
 from ..viz.style import channel_label

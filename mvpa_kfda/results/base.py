@@ -32,7 +32,7 @@ from ..inference.corrections import (
 )
 from ..inference.discoveries import Calibration, n_true
 from ..inference.null import ALTERNATIVES, Alternative, NullSummary, centre_of
-from ..metrics.names import is_of_one_class, mean_of_permuted
+from ..metrics.scores import is_of_one_class, mean_of_permuted
 from ..utils.axes import AXES
 from ..utils.checks import capital, check_option, check_share, counted
 from ..utils.files import refuse_image, same_content, write_result_file

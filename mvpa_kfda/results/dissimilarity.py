@@ -17,9 +17,14 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from ..metrics.auc import count_trained
-from ..metrics.classes import METRICS, mean_of_defined
-from ..metrics.names import NamedPairs, name_pairs, number_pairs
 from ..metrics.pairs import TABLES, n_pairs, squares
+from ..metrics.scores import (
+    METRICS,
+    NamedPairs,
+    mean_of_defined,
+    name_pairs,
+    number_pairs,
+)
 from ..utils.checks import check_option
 from ..viz.confusion import plot_confusion
 from ..viz.rdm import plot_mds, plot_rdm

@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from ..inference.corrections import NAMED, is_of_clusters
-from ..metrics.names import metric_in_text
+from ..metrics.scores import metric_in_text
 from ..utils.checks import counted
 from ..utils.rounding import brief, p_words, rounded
 from ..viz.style import with_null

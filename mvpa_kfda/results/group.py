@@ -41,8 +41,8 @@ from ..inference.prevalence import (
     prevalence_p,
     quantile,
 )
-from ..metrics.names import mean_of_permuted
 from ..metrics.pairs import TABLES
+from ..metrics.scores import mean_of_permuted
 from ..utils.checks import check_flag, check_option, check_share, counted, quoted
 from ..utils.problems import word_told
 from ..utils.rounding import rounded

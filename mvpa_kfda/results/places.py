@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..data.images import masked
 from ..data.space import SurfaceSpace, VolumeSpace, same_places, unpack_space
 from ..inference.clusters import adjacency_among
 from ..utils.axes import AXES, BY_COLUMN, point_of_axes
@@ -248,6 +247,8 @@ class Places:
                 )
             return wanted
         elif self._takes_images and _is_image(wanted):
+            from ..data.images import masked  # loads nilearn
+
             chosen = masked(self.geometry, wanted, option).joined_mask
             return chosen[self.geometry.joined_mask]
         elif self._has_regions and isinstance(wanted, str | list | Integral):

@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn import model_selection
 
-from ..kfda import kernels, penalties, rowmaps
+from ..kfda import kernels, penalties
 from ..kfda.folds import SPLITTERS as KNOWN_SPLITTERS
 from ..utils.plain import as_call, is_record, recorded
 from .fields import record
@@ -28,8 +28,8 @@ SPLITTERS = {
 _CLASSES = SPLITTERS | {
     each.__name__: each
     for each in (
-        *(kernels.Linear, kernels.RBF, kernels.Polynomial, rowmaps.EmpiricalMap),
-        *(rowmaps.Nystrom, penalties.Ridge, penalties.Shrinkage),
+        *(kernels.Linear, kernels.RBF, kernels.Polynomial, kernels.EmpiricalMap),
+        *(kernels.Nystrom, penalties.Ridge, penalties.Shrinkage),
         *(penalties.DegreesOfFreedom, penalties.Tuned),
     )
 }

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from ..metrics.classes import METRICS
+from ..metrics.scores import METRICS
 from ..utils.axes import AXES
 from ..utils.plain import as_call, is_record
 

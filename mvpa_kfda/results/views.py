@@ -4,7 +4,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..data.sources import unpack_form
-from ..metrics.names import mean_of_permuted
+from ..metrics.scores import mean_of_permuted
 from ..utils.checks import check_option, warn
 from ..utils.rounding import rounded
 from ..viz.style import shown_metric

@@ -1,6 +1,6 @@
 """Axes of maps: what each is called, in tables, figures, texts and files.
 
-A new axis is one entry of `AXES`; results name theirs by `axes_of`, and everything that
+A new axis is one row of `_ROWS`; results name theirs by `axes_of`, and everything that
 shows a result asks the entry. Positions of a brain are worded by their space.
 """
 
@@ -18,13 +18,13 @@ class Axis:
     column: str
     #: What a coordinate is called, and what it is measured in; no unit for names.
     noun: str
-    unit: str = ""
+    unit: str
+    #: Where a position is, in a sentence, of the worded coordinate.
+    place: str
+    #: What a column of coordinates says, for files that describe tables.
+    about: str
     #: What a coordinate is called in a paper, where that is another word.
     point: str = ""
-    #: What a column of coordinates says, for files that describe tables.
-    about: str = ""
-    #: Where a position is, in a sentence, of the worded coordinate.
-    place: str = "{}"
 
     @property
     def end(self):
@@ -52,59 +52,20 @@ class Axis:
         return f"a {self.noun}" if self.unit else f"a {self.noun} by name"
 
 
+_TIMES = "Time of the sample, or the middle of the window"
+_TRAIN, _TEST = (f"Time at which the classifier was {x}" for x in ("trained", "tested"))
+_SENSOR = "Name of the sensor in the middle of its neighbours"
+_VERTEX = "Number of the vertex in the middle, with its structure"
+_ROWS = (
+    ("times", "time", "time", "s", "{} s", _TIMES, "time point"),
+    ("train_times", "train_time", "training time", "s", "training time {} s", _TRAIN),
+    ("test_times", "test_time", "test time", "s", "test time {} s", _TEST),
+    ("freqs", "freq", "frequency", "Hz", "{} Hz", "Frequency of the power"),
+    ("ch_names", "sensor", "sensor", "", "sensor {}", _SENSOR),
+    ("vertices", "vertex", "vertex", "", "vertex {}", _VERTEX),
+)
 #: Field of the coordinates -> the axis.
-AXES = {
-    axis.field: axis
-    for axis in (
-        Axis(
-            field="times",
-            column="time",
-            noun="time",
-            unit="s",
-            point="time point",
-            about="Time of the sample, or the middle of the window",
-            place="{} s",
-        ),
-        Axis(
-            field="train_times",
-            column="train_time",
-            noun="training time",
-            unit="s",
-            about="Time at which the classifier was trained",
-            place="training time {} s",
-        ),
-        Axis(
-            field="test_times",
-            column="test_time",
-            noun="test time",
-            unit="s",
-            about="Time at which the classifier was tested",
-            place="test time {} s",
-        ),
-        Axis(
-            field="freqs",
-            column="freq",
-            noun="frequency",
-            unit="Hz",
-            about="Frequency of the power",
-            place="{} Hz",
-        ),
-        Axis(
-            field="ch_names",
-            column="sensor",
-            noun="sensor",
-            about="Name of the sensor in the middle of its neighbours",
-            place="sensor {}",
-        ),
-        Axis(
-            field="vertices",
-            column="vertex",
-            noun="vertex",
-            about="Number of the vertex in the middle, with its structure",
-            place="vertex {}",
-        ),
-    )
-}
+AXES = {row[0]: Axis(*row) for row in _ROWS}
 
 #: Column of a table -> the axis.
 BY_COLUMN = {axis.column: axis for axis in AXES.values()}
@@ -124,10 +85,6 @@ def axes_of(*names):
 
 def point_of_axes(names, number=1):
     """What so many positions are called, "time points"."""
-    noun = "position"
-    if tuple(names) in _POSITIONS:
-        noun = _POSITIONS[tuple(names)]
-    elif names:
-        points = [AXES[name].point or AXES[name].noun for name in names]
-        noun = points[0] if len(points) == 1 else f"pair of {enumerated(points)}"
-    return plural(noun, number)
+    points = [AXES[name].point or AXES[name].noun for name in names]
+    noun = f"pair of {enumerated(points)}" if len(points) > 1 else "".join(points)
+    return plural(_POSITIONS.get(tuple(names), noun) or "position", number)

@@ -15,7 +15,7 @@ import io
 import json
 import os
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,7 @@ _DESCRIPTION = -1
 _PAGE_SIZE = 32768
 
 
-class Checkpoint:
+class Checkpoint(AbstractContextManager):
     """The finished parts of a run, in a file; a context manager that closes it.
 
     The file at `path` is made if it does not exist; ``~`` is the home folder, and links
@@ -85,9 +85,6 @@ class Checkpoint:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *_):
         self.close()

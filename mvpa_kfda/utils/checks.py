@@ -316,13 +316,6 @@ def check_flag(name, value, also=()):
     return bool(value)
 
 
-def check_verbose(verbose):
-    """Whether progress is wanted, or None; numbers are those of nilearn."""
-    if verbose is None or isinstance(verbose, bool | np.bool_ | Integral):
-        return None if verbose is None else bool(verbose)
-    raise invalid("verbose", verbose, "True, False or None", TypeError)
-
-
 def check_text(name, value):
     """A text, or None."""
     if value is not None and not isinstance(value, str):
@@ -474,9 +467,7 @@ def angle_unit(values, name=""):
                 near = min(np.mean(at <= _NEAR_END), np.mean(at >= 1 - _NEAR_END))
                 fills = near > _SHARE_NEAR
             else:
-                quarter = (4 * at + 0.5).astype(
-                    int
-                ) % 4  # the first is around both ends
+                quarter = (4 * at + 0.5).astype(int) % 4  # the first is at both ends
                 in_quarter = np.bincount(quarter, minlength=4) / len(at)
                 gap = max(at.min(), 1 - at.max())
                 rare = in_quarter.min() < _IN_QUARTER
@@ -575,16 +566,12 @@ def native(values):
 
 def refuse_masked(name, values, n_trials):
     """Refuse masked trials, whose values would be those that the mask hides."""
-    if isinstance(values, list | tuple):  # of rows that may be masked
-        masked = [bool(np.ma.is_masked(value)) for value in values]
-    elif np.ma.is_masked(values):
-        mask = np.atleast_1d(np.ma.getmaskarray(values))
-        masked = mask.reshape(len(mask), -1).any(axis=1)
-    else:
-        return
-    if any(masked):
+    rows = values  # of a list, some may be masked
+    if not isinstance(values, list | tuple):
+        rows = np.atleast_1d(values) if np.ma.is_masked(values) else ()
+    if n_masked := sum(bool(np.ma.is_masked(row)) for row in rows):
         raise ValueError(
-            f"{name} is masked for {np.count_nonzero(masked)} of {n_trials} trials; "
+            f"{name} is masked for {n_masked} of {n_trials} trials; "
             "drop these trials first."
         )
 

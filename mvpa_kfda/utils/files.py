@@ -450,25 +450,20 @@ def _end_of_hdf5(start, size):
 
 def _check_root(file):
     """Refuse files of others and of other versions; return the name of the class."""
-    if VERSION_NAME not in file.attrs:
-        if "mvpa_kfda" in file:
-            raise _older("1 or 2")
+    version = "1 or 2" if "mvpa_kfda" in file else None
+    if VERSION_NAME in file.attrs:
+        version = _attribute(file, VERSION_NAME, "i")
+        if version == FORMAT_VERSION:
+            return _attribute(file, "class_name", "S")
+        if version > FORMAT_VERSION:
+            raise _RefusedError(
+                f"was saved by a newer version of mvpa_kfda (file format {version}; "
+                f"this one reads {FORMAT_VERSION}); update mvpa_kfda to read it."
+            )
+    if version is None:
         names = ", ".join(map(repr, list(file)[:5])) or "nothing"
         raise _RefusedError(f"holds no result of mvpa_kfda; it holds {names}.")
-    version = _attribute(file, VERSION_NAME, "i")
-    if version < FORMAT_VERSION:
-        raise _older(version)
-    if version > FORMAT_VERSION:
-        raise _RefusedError(
-            f"was saved by a newer version of mvpa_kfda (file format {version}; this "
-            f"one reads {FORMAT_VERSION}); update mvpa_kfda to read it."
-        )
-    return _attribute(file, "class_name", "S")
-
-
-def _older(version):
-    """The error of files of an older format."""
-    return _RefusedError(
+    raise _RefusedError(
         f"is a result file of an older format ({version}; this version reads "
         f"{FORMAT_VERSION}), which is no longer read; run the analysis again, or load "
         "it with the version of mvpa_kfda that saved it."

@@ -17,7 +17,6 @@ import math
 import os
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import astuple, dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -35,55 +34,43 @@ _LISTED = 20
 PROJECTIONS = "projections"
 
 
-@dataclass(frozen=True)
-class Fingerprint:
-    """What is recorded of values with one entry, or one row, for each trial."""
+def fingerprint(values, dtype=None):
+    """What is recorded of an array (n, ...), perhaps as of a type, or of labels.
 
-    #: "float64", or "text" for labels.
-    dtype: str
-    #: "300 x 64 x 100"
-    shape: str
-    #: Of the trials in their order, and in sorted order.
-    sha256: str
-    in_any_order: str
+    Four texts, which take little room in a file: the type, "text" for labels; the
+    shape, "300 x 64 x 100"; the checksums of the trials in their order, and in sorted
+    order.
 
-    @classmethod
-    def of(cls, values, dtype=None):
-        """Return the fingerprint of an array (n, ...), perhaps as of a type, or labels.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from mvpa_kfda.utils.fingerprints import Fingerprint
-        >>> one, other = (Fingerprint.of(np.array(x)) for x in ([1.0, 2.0], [2.0, 1.0]))
-        >>> one.sha256 == other.sha256, one.in_any_order == other.in_any_order
-        (False, True)
-        """
-        try:
-            values = np.asarray(values)
-        except ValueError:  # lists of unequal lengths, which are refused where needed
-            values = np.asarray(values, dtype=object)
-        shape = " x ".join(map(str, values.shape))
-        if values.dtype.kind in "biuf" and values.ndim > 1:
-            of_rows = np.dtype(dtype or values.dtype).newbyteorder("<")
-            # Row by row, so that there is no second array of this size.
-            rows = (np.ascontiguousarray(row, of_rows) for row in values)
-            dtype = of_rows.name
-        else:  # 1 and True are no other labels than "1" and "True"
-            # A single value is no list, which is said where trials are counted.
-            # Names of files may hold halves of characters.
-            texts, how = map(str, np.atleast_1d(values).tolist()), "surrogatepass"
-            dtype, rows = "text", (each.encode("utf-8", how) for each in texts)
-        rows = [sha256(row).digest() for row in rows]
-        return cls(dtype, shape, _joined(rows), _joined(sorted(rows)))
-
-    def record(self):
-        """Return it as a list of texts, which takes little room in a file."""
-        return list(astuple(self))
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda.utils.fingerprints import fingerprint
+    >>> one, other = (fingerprint(np.array(x)) for x in ([1.0, 2.0], [2.0, 1.0]))
+    >>> one[2] == other[2], one[3] == other[3]
+    (False, True)
+    """
+    try:
+        values = np.asarray(values)
+    except ValueError:  # lists of unequal lengths, which are refused where needed
+        values = np.asarray(values, dtype=object)
+    shape = " x ".join(map(str, values.shape))
+    if values.dtype.kind in "biuf" and values.ndim > 1:
+        of_rows = np.dtype(dtype or values.dtype).newbyteorder("<")
+        # Row by row, so that there is no second array of this size.
+        rows = (np.ascontiguousarray(row, of_rows) for row in values)
+        dtype = of_rows.name
+    else:  # 1 and True are no other labels than "1" and "True"
+        # A single value is no list, which is said where trials are counted.
+        # Names of files may hold halves of characters.
+        texts, how = map(str, np.atleast_1d(values).tolist()), "surrogatepass"
+        dtype, rows = "text", (each.encode("utf-8", how) for each in texts)
+    rows = [sha256(row).digest() for row in rows]
+    joined = (sha256(b"".join(each)).hexdigest() for each in (rows, sorted(rows)))
+    return [dtype, shape, *joined]
 
 
 def projections(values):
-    """Return the sum of each trial's values, some with their sign reversed, (n,).
+    """The sum of each trial's values, some with their sign reversed, (n,).
 
     The signs are random and always the same, so that the squared difference of two
     sums is, on average, the sum of squared differences of the values. None for what
@@ -114,24 +101,19 @@ def projections(values):
 
 
 def checksum_of(arrays, texts):
-    """Return a SHA-256 of arrays and lists of texts by name, in order of the names.
+    """A SHA-256 of arrays and lists of texts by name, in order of the names.
 
-    That of lines in UTF-8, each with a name and, of an array, its `Fingerprint` as one
+    That of lines in UTF-8, each with a name and, of an array, its `fingerprint` as one
     of rows: what has fewer than two axes is one row.
     """
-    lines = [
-        f"{name} {kind.dtype} {kind.shape} {kind.sha256}"
-        for name, kind in (
-            (name, Fingerprint.of(np.atleast_2d(values)))
-            for name, values in sorted(arrays.items())
-        )
-    ]
-    lines += [f"{name} {' '.join(words)}" for name, words in sorted(texts.items())]
+    words = [(n, fingerprint(np.atleast_2d(x))[:3]) for n, x in sorted(arrays.items())]
+    words += sorted(texts.items())
+    lines = [f"{name} {' '.join(several)}" for name, several in words]
     return sha256("\n".join(lines).encode()).hexdigest()
 
 
 def file_checksum(path):
-    """Return the SHA-256 of the content of a file."""
+    """The SHA-256 of the content of a file."""
     found = sha256()
     with Path(path).open("rb") as file:
         while content := file.read(_AT_ONCE):
@@ -139,31 +121,25 @@ def file_checksum(path):
     return found.hexdigest()
 
 
-def _joined(digests):
-    """Return the checksum of checksums, as text."""
-    return sha256(b"".join(digests)).hexdigest()
-
-
-@contextmanager
 def collected_inputs():
     """Collect the records of all that is read in what follows, by name."""
-    inputs = {}
-    before = _INPUTS.set(inputs)
-    try:
-        yield inputs
-    finally:
-        _INPUTS.reset(before)
+    return _collected(_INPUTS)
+
+
+def kept_inputs():
+    """Collect all that is read in what follows by name: the values and their record."""
+    return _collected(_KEPT)
 
 
 @contextmanager
-def kept_inputs():
-    """Collect all that is read in what follows by name: the values and their record."""
-    kept = {}
-    before = _KEPT.set(kept)
+def _collected(variable):
+    """A dict that the calls in what follows find in a variable."""
+    found = {}
+    before = variable.set(found)
     try:
-        yield kept
+        yield found
     finally:
-        _KEPT.reset(before)
+        variable.reset(before)
 
 
 def note_input(name, values, dtype=None):
@@ -175,7 +151,7 @@ def note_input(name, values, dtype=None):
     inputs = _INPUTS.get()
     if inputs is None or values is None:
         return
-    inputs[name] = Fingerprint.of(values, dtype).record()
+    inputs[name] = fingerprint(values, dtype)
     if (kept := _KEPT.get()) is not None:
         kept[name] = np.array(values), inputs[name]
     summed = projections(values)
@@ -184,7 +160,7 @@ def note_input(name, values, dtype=None):
 
 
 def files_of(arguments):
-    """Return "name, 123 bytes" of every file among arguments, as they were given."""
+    """List "name, 123 bytes" of every file among arguments, as they were given."""
     paths = [path for value in arguments for path in _paths(value)]
     found = [f"{path.name}, {path.stat().st_size} bytes" for path in paths]
     if len(found) > _LISTED:

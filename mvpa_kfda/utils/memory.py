@@ -19,6 +19,9 @@ _OWN_GROUPS, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 #: processor's cache, and the temporaries stay small however many maps there are.
 _BATCH = 500_000
 
+#: Permutations that are enough for most p-values.
+_ENOUGH = 10_000
+
 
 def batches(n_maps, n_values):
     """Slices of `n_maps` maps of `n_values`: as many as fit a batch, or one."""
@@ -42,6 +45,8 @@ class LazyRows:
     rows : callable
         Computes the rows of a slice, an array of m rows; of any shape with as many
         values. The start and the stop of the slice are between 0 and n.
+    observed : ndarray or None
+        Of rows under permutations, that of the observed labels.
 
     Examples
     --------
@@ -50,10 +55,10 @@ class LazyRows:
     ((4,), array([1, 4, 9]))
     """
 
-    def __init__(self, n, shape, dtype, rows):
+    def __init__(self, n, shape, dtype, rows, observed=None):
         self.shape, self.dtype = (n, *shape), np.dtype(dtype)
         self.ndim = len(self.shape)
-        self._rows = rows
+        self._rows, self.observed = rows, observed
 
     def __len__(self):
         """Number of rows."""
@@ -87,6 +92,17 @@ def check_many(number, usual, each, things, advice):
             f"all that is done with each of them: {number / usual:,.0f} times as long "
             f"as with {usual:,}. Consider {advice}."
         )
+
+
+def check_permutations(number, each, what=""):
+    """Refuse permutations of so many bytes each that do not fit; warn of very many."""
+    check_many(
+        number,
+        _ENOUGH,
+        each,
+        f"{number:,} permutations{what}",
+        f"fewer permutations; {_ENOUGH:,} allow p-values down to {1 / _ENOUGH:g}",
+    )
 
 
 def usable_memory():

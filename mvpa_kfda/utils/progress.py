@@ -9,10 +9,11 @@ import sys
 import time
 import warnings
 from contextlib import suppress
+from numbers import Integral
 
 import tqdm
 
-from .checks import check_verbose, counted
+from .checks import check_flag, counted
 from .text import plain_text, tell
 
 #: Seconds after which a run that was not told to be quiet is shown, and an estimate is
@@ -69,8 +70,11 @@ class Progress:
         noun="position",
     ):
         self._speed = _Speed(total - ready, n_workers)
+        if isinstance(verbose, Integral):  # numbers are those of nilearn
+            verbose = bool(verbose)
         # There may be no console at all.
-        self._quiet = check_verbose(verbose) is False or sys.stderr is None
+        is_quiet = check_flag("verbose", verbose, (None,)) is False
+        self._quiet = is_quiet or sys.stderr is None
         self._outlook = None if self._quiet else outlook
         self._total, self._done, self._noun = total, ready, noun
         self._next, self._least = PATIENCE, PATIENCE if verbose is None else 0.0

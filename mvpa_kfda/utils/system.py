@@ -34,29 +34,26 @@ def sys_info() -> None:
     mvpa_kfda      ...
     Python         ...
     """
-    lines = {**_package(), **_machine(), **_blas(), **_packages()}
-    width = max(map(len, lines)) + 2
-    tell(*(f"{name:<{width}}{value}" for name, value in lines.items()))
-
-
-def _package():
-    """The versions of this package and of Python."""
     from .. import __version__
 
-    return {"mvpa_kfda": __version__, "Python": platform.python_version()}
-
-
-def _machine():
-    """The system, and the processors and memory that this process may use."""
     processors = os.cpu_count()
     with suppress(AttributeError):  # Linux alone tells what a process may use
         processors = len(os.sched_getaffinity(0))
     memory = usable_memory()
-    return {
+    lines = {
+        "mvpa_kfda": __version__,
+        "Python": platform.python_version(),
         "System": platform.platform(),
         "Processors": f"{processors or 'unknown'} ({platform.machine()})",
         "Memory": "unknown" if memory is None else word_bytes(memory),
+        **_blas(),
     }
+    for name in (*REQUIRED, *OPTIONAL):
+        lines[name] = "not installed"
+        with suppress(PackageNotFoundError):
+            lines[name] = version(name)
+    width = max(map(len, lines)) + 2
+    tell(*(f"{name:<{width}}{value}" for name, value in lines.items()))
 
 
 def _blas():
@@ -73,16 +70,3 @@ def _blas():
     ]
     lines = sorted(set(lines)) or ["unknown"]
     return {f"BLAS {i}" if i > 1 else "BLAS": line for i, line in enumerate(lines, 1)}
-
-
-def _packages():
-    """The versions of all packages that this one needs or can use."""
-    return {name: _version(name) for name in (*REQUIRED, *OPTIONAL)}
-
-
-def _version(name):
-    """The version of an installed package, or say that there is none."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"

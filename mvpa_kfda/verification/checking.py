@@ -13,9 +13,8 @@ from ..results.group import GroupResult
 from ..results.load import load_result
 from ..utils.checks import check_count, check_positive, draw_seed
 from . import compare, recompute
-from .cells import Cells, completed
-from .kernels import sees_offsets
-from .recompute import MAPS, Different, NotCovered
+from .cells import Cells
+from .recompute import MAPS, OF_FILES, Different, NotCovered, NotTaken, incoherent
 from .subjects import find_members
 from .verdict import Verification
 
@@ -64,7 +63,8 @@ def verify(
     budget : float | None
         Seconds that computing the result again may take. If the whole map would take
         longer, the position with the most extreme score and others drawn at random are
-        computed, as many as there is time for. None: all of them.
+        computed, as many as there is time for. Without the others, the largest scores
+        of a map's permutations cannot be verified. None: all of them.
     **given
         What else the function was given that is data, by the same names: ``groups``,
         ``confounds``, ``train_on``, ``X_test``, ``tmin_test``, ``test_epochs``,
@@ -137,220 +137,141 @@ def verify(
     try:
         if isinstance(result, GroupResult):
             return _verify_group(result, data, y, given, n_cells, rng)
-        again, runner, call = recompute.recompute(result, data, y, given, budget, rng)
+        run = recompute.Recomputation(result, given, budget, rng)
         try:
-            return _Check(result, again, runner, call).verification(n_cells, rng)
-        except recompute.OF_FILES as error:
-            raise NotCovered(recompute.incoherent(error)) from error
+            run.compute(data, y)
+            return _verify_subject(result, run, n_cells, rng)
+        except OF_FILES as error:
+            raise incoherent(error) from error
     except Different as found:
         return Verification(differences=tuple(found.args[0]))
     except NotCovered as reason:
         return Verification(unverified=(str(reason),))
+    except NotTaken as error:
+        raise ValueError(str(error)) from error.__cause__
 
 
-class _Check:
-    """A result, and the same computed again."""
+def _verify_subject(result, run, n_cells, rng):
+    """The `Verification` of a result with what was computed again."""
+    cells = Cells(result, run)
+    differences = list(_words_of_differences(cells))
+    drawn, samples = _drawn(cells, n_cells, rng)
+    try:
+        table = pd.DataFrame([cells.row(*cell)[0] for cell in drawn])
+    except OF_FILES:
+        if not differences:
+            raise
+        return Verification(differences=tuple(differences))
+    if len(table) and not table["ok"].all():
+        differences = [*run.other_ones, *differences]
+    if cells.left_out:
+        words = " and ".join(cells.left_out)
+        run.unverified.append(f"{words} can be computed again, but not refitted")
+    return Verification(
+        table if len(table) else Verification().cells,
+        *(tuple(dict.fromkeys(x)) for x in (differences, run.unverified, run.notes)),
+        samples,
+        run.extent,
+    )
 
-    def __init__(self, result, again, runner, call):
-        self.result, self.runner = result, runner
-        self.inputs = runner.inputs
-        self.notes = [*call.notes, *self.inputs.notes]
-        self.unverified = list(self.inputs.unverified)
-        self.again = again
-        if not runner.is_complete:  # which have been given units of their own since
-            self.again = runner.filled(again, ("penalty", "pattern_maps"))
-        self.reworded = call.reworded | runner.reworded
-        kernels = _kernels_of(result, call)
-        noise = self.inputs.noise(any(map(sees_offsets, kernels)))
-        self.cells = Cells(result, runner, kernels, noise, self.notes)
-        self.is_exact = not self.inputs.apart and self._dtype == "float64"
 
-    @property
-    def _dtype(self):
-        return self.result.parameters["dtype"]
+# ------------------------------------------------------------------- computed again
 
-    def verification(self, n_cells, rng):
-        """What is found."""
-        differences = [*self._differences(), *self._differences_of_part()]
+
+def _words_of_differences(cells):
+    """Word what differs, but for what rounding may have decided."""
+    result, run = cells.result, cells.run
+    tolerance = cells.tolerance if run.apart else cells.exact
+    is_exact = not run.apart and result.parameters["dtype"] == "float64"
+    run.notes += compare.notes_on_words(result, run.again)
+    for found in compare.differences(result, run.again, tolerance, not is_exact):
+        if found.path[0] == "parameters" and {*found.path[1:2]} & run.reworded:
+            continue
         try:
-            rows = [self.cells.row(*cell)[0] for cell in self._drawn(n_cells, rng)]
-        except recompute.OF_FILES:
-            if not differences:
-                raise
-            return Verification(differences=tuple(differences))
-        table = pd.DataFrame(rows)
-        if len(table) and not table["ok"].all():
-            differences = [*self.inputs.other_ones, *differences]
-        if self.cells.left_out:
-            words = " and ".join(self.cells.left_out)
-            self.unverified.append(f"{words} can be computed again, but not refitted")
-        return Verification(
-            table if len(table) else Verification().cells,
-            tuple(dict.fromkeys(differences)),
-            tuple(self.unverified),
-            tuple(self.notes),
-            tuple(self._samples()),
-            self.runner.extent,
-        )
+            is_undecided = _is_undecided(cells, found, is_exact)
+        except OF_FILES:  # of a file whose parts do not fit
+            is_undecided = False
+        if not is_undecided:
+            yield found.word()
 
-    # ------------------------------------------------------------- computed again
 
-    def _differences(self):
-        """Word what differs, but for what rounding may have decided."""
-        tolerance = self.cells.tolerance()
-        if self.inputs.apart:
-            tolerance = max(tolerance, min(1e-2, 1e4 * self.cells.noise))
-        pair = self.result, self.again
-        # Of a part there are no summaries, which are compared by themselves.
-        without = [kind for kind, each in self.runner.part.items() if each]
-        rounded = {"rounded": not self.is_exact}
-        for found in compare.differences(*pair, tolerance, without, **rounded):
-            if found.path[0] == "parameters" and {*found.path[1:2]} & self.reworded:
-                continue
-            try:
-                is_undecided = self._is_undecided(found)
-            except recompute.OF_FILES:  # of a file whose parts do not fit
-                is_undecided = False
-            if not is_undecided:
-                yield found.word()
+def _is_undecided(cells, found, is_exact):
+    """Whether rounding may have decided on what differs, by refitted models."""
+    (kind, *names), where = found.path, found.where
+    if where is None or not (kind in MAPS or kind.endswith("_summaries")):
+        return False
+    apart = np.abs(np.subtract(found.stored, found.again, dtype=float))[tuple(where.T)]
+    if kind not in MAPS:  # no more than some ties may change
+        most = 2 / len(cells.result.y)
+        if names[-1] == "exceedances":
+            most = max(1, cells.result.n_permutations // 100)
+        few = max(1, np.size(found.stored) / 20)
+        return not is_exact and apart.max() <= most and len(apart) <= few
+    lead, n_axes, positions = MAPS[kind], len(cells.result.shape), cells.run.positions
+    of_positions = kind in ("penalty", "class_scores") and positions.row
+    end = lead + (len(positions.shape) if of_positions else n_axes)
+    sizes = {}
+    for index, size in zip(map(tuple, where.tolist()), apart, strict=True):
+        place = index[lead:end] + (0,) * (n_axes + lead - end)
+        fold = index[end] if kind == "fold_metrics" else None
+        cell = place, fold, index[0] + 1 if lead else 0
+        sizes.setdefault(cell, []).append(np.nan_to_num(size, nan=np.inf))
+    largest = sorted(sizes, key=lambda cell: -max(sizes[cell]))[:_MOST_DECIDED]
+    return all(_is_of_rounding(cells, kind, names, c, sizes[c]) for c in largest)
 
-    def _is_undecided(self, found):
-        """Whether rounding may have decided on what differs, by refitted models."""
-        kind, *names = found.path
-        if found.where is None:
-            return False
-        if kind.endswith("_summaries"):
-            return not self.is_exact and self._is_near(found)
-        if kind not in MAPS:
-            return False
-        lead, n_axes = MAPS[kind], len(self.result.shape)
-        of_positions = kind in ("penalty", "class_scores") and self.runner.positions.row
-        end = lead + (len(self.runner.positions.shape) if of_positions else n_axes)
-        apart = np.abs(np.subtract(found.stored, found.again, dtype=float))
-        sizes = {}
-        for index in map(tuple, found.where.tolist()):
-            place = index[lead:end] + (0,) * (n_axes + lead - end)
-            fold = index[end] if kind == "fold_metrics" else None
-            cell = place, fold, index[0] + 1 if lead else 0
-            sizes.setdefault(cell, []).append(np.nan_to_num(apart[index], nan=np.inf))
-        largest = sorted(sizes, key=lambda cell: -max(sizes[cell]))[:_MOST_DECIDED]
-        return all(self._decides(kind, names, c, sizes[c]) for c in largest)
 
-    def _decides(self, kind, names, cell, sizes):
-        """Whether what differs in a cell by these sizes is within rounding."""
-        row, slacks = self.cells.row(*cell)
-        n_ties, second = row["n_ties"], kind.startswith("second")
-        slack = slacks.get((names[0], second)) if names else None
-        if not row["ok"] or not (n_ties or any(np.any(x) for x in slacks.values())):
-            return False
-        if kind == "predicted" and self.cells.n_classes is not None:
-            return len(sizes) <= n_ties
-        if names[:1] == ["confusion_matrix"]:
-            return sum(sizes) <= 2 * n_ties
-        if kind in ("penalty", "class_scores", "predicted") or slack is None:
-            return True
-        times = self.cells.n_repeats if kind == "repeats" else 1
-        return max(sizes) <= times * np.max(slack) + 2 * self.cells.tolerance()
+def _is_of_rounding(cells, kind, names, cell, sizes):
+    """Whether what differs in a cell by these sizes is within rounding."""
+    row, slacks = cells.row(*cell)
+    n_ties, second = row["n_ties"], kind.startswith("second")
+    slack = slacks.get((names[0], second)) if names else None
+    if not row["ok"] or not (n_ties or any(np.any(x) for x in slacks.values())):
+        return False
+    if kind == "predicted" and cells.n_classes is not None:
+        return len(sizes) <= n_ties
+    if names[:1] == ["confusion_matrix"]:
+        return sum(sizes) <= 2 * n_ties
+    if kind in ("penalty", "class_scores", "predicted") or slack is None:
+        return True
+    times = cells.n_repeats if kind == "repeats" else 1
+    return max(sizes) <= times * np.max(slack) + 2 * cells.tolerance
 
-    def _is_near(self, found):
-        """Whether summaries of a null differ by no more than some ties may change."""
-        n, n_trials = self.result.n_permutations, len(self.result.y)
-        at = tuple(found.where.T)
-        apart = np.abs(np.subtract(found.stored, found.again, dtype=float)[at])
-        most = max(1, n // 100) if found.path[-1] == "exceedances" else 2 / n_trials
-        return apart.max() <= most and len(apart) <= max(1, np.size(found.stored) / 20)
 
-    def _differences_of_part(self):
-        """Word what differs in summaries of nulls, of which only a part was run."""
-        tolerance, runner = self.cells.tolerance(), self.runner
-        for kind, summaries in runner.part.items():
-            for name, part in summaries.items():
-                stored = getattr(self.result, kind)[name]
-                for what in ("exceedances", "permuted_moments"):
-                    one, two = stored[what], getattr(part, what)
-                    one = np.reshape(one, (*np.shape(two)[:-1], -1))[..., runner.among]
-                    two = np.reshape(two, one.shape)
-                    path = kind, name, what
-                    for found in compare.compared(one, two, path, tolerance):
-                        if self.is_exact or not self._is_near(found):
-                            yield found.word()
-                if (stored["maximum"] < part.maximum * (1 - tolerance) - 1e-12).any():
-                    yield f"{kind}.{name}.maximum is less than a score that it is of"
-                self.unverified.append(
-                    f"the largest scores of the permutations ({kind}) are of all "
-                    "positions, which budget=None computes"
-                )
+# ----------------------------------------------------------------------- refitted
 
-    # ------------------------------------------------------------------- refitted
 
-    def _drawn(self, n_cells, rng):
-        """(position, fold, permutation) of cells; of folds None is all."""
-        cells, places = self.cells, self.cells.places
-        name = self.result.scalar_metrics[0]
-        scores = np.asarray(self.result.metrics[name])
-        positions = [i for i in places if not np.isnan(scores[i])]
-        known = [i for i in positions if self._has_nulls(name, i)]
-        n_permutations, folds = self.result.n_permutations, cells.folds
-        if n_cells is None:
-            observed = [(i, fold, 0) for i in positions for fold in (None, *folds)]
-            permuted = range(1, n_permutations + 1)
-            drawn = observed + [(i, None, b) for i in known for b in permuted]
-        else:
-            drawn = self._some(n_cells, positions, known, n_permutations, rng)
-        self._n_permuted = sum(b > 0 for *_, b in drawn)
-        self._looked_at = drawn
-        self._sizes = len(positions) * len(folds), len(positions) * n_permutations
-        return drawn
+def _drawn(cells, n_cells, rng):
+    """(position, fold, permutation) of cells, of folds None is all; and the samples.
 
-    def _has_nulls(self, name, position):
-        """Whether the scores of a position under permuted labels are known."""
-        if not self.result.n_permutations:
-            return False
-        return self.cells.permuted(name, position, 1) is not None
-
-    def _some(self, n_cells, positions, known, n_permutations, rng):
-        """So many cells at random, about half of them of permuted labels."""
-
-        def draw(values):
-            return values[rng.integers(len(values))]
-
-        folds = self.cells.folds
-        n_permuted = min(n_cells // 2, n_permutations * len(known))
-        first = draw(positions)  # of which all folds are looked at
-        cells = {(first, None, 0): None}  # kept in order, each once
+    About half of a sample is of permuted labels. Of the first position all folds are
+    looked at, which is one draw.
+    """
+    name, n = cells.result.scalar_metrics[0], cells.result.n_permutations
+    scores = np.asarray(cells.result.metrics[name])
+    positions = [i for i in cells.places if not np.isnan(scores[i])]
+    known = [i for i in positions if n and cells.run.permuted(name, i, 1) is not None]
+    n_folds, n_permuted = len(cells.folds), n * len(known)
+    if n_cells is None:
+        observed = [(i, f, 0) for i in positions for f in (None, *cells.folds)]
+        permuted, n_observed = range(n_permuted), len(positions) * n_folds
+    else:
+        n_permuted = min(n_cells // 2, n_permuted)
+        permuted = rng.choice(n * len(known), n_permuted, replace=False)
+        first = positions[rng.integers(len(positions))]
         others = [i for i in positions if i != first] or positions
-        most = len(others) * len(folds)
-        while len(cells) < min(n_cells - n_permuted, most + 1):
-            cells[draw(others), draw(folds), 0] = None
-        n_observed = len(cells)
-        while len(cells) < n_observed + n_permuted:
-            cells[draw(known), None, 1 + int(rng.integers(n_permutations))] = None
-        return list(cells)
-
-    def _samples(self):
-        """How many cells are refitted, of how many: observed and permuted."""
-        drawn, n_folds = self._looked_at, len(self.cells.folds)
-        whole = {i for i, fold, b in drawn if fold is None and b == 0}
-        single = {(i, fold) for i, fold, b in drawn if fold is not None}
-        left = {each for each in single if each[0] not in whole}
-        n_observed, n_permuted = self._sizes
-        # A whole position counts as one draw, which it is.
-        is_complete = len(whole) * n_folds + len(left) == n_observed
-        n_looked_at = n_observed if is_complete else len(whole) + len(left)
-        yield "cell of the observed labels", n_looked_at, n_observed
-        if n_permuted:
-            yield "cell of permuted labels", self._n_permuted, n_permuted
-
-
-def _kernels_of(result, call):
-    """The records of a result's kernels, with what files do not hold put in."""
-    parameters = result.parameters
-    several = parameters["kernel"].get("kernels")
-    several = parameters.get("kernels") or several or [parameters["kernel"]]
-    again = call.options.get("kernel")
-    again = again if isinstance(again, list | tuple) else [again] * len(several)
-    names = parameters.get("ch_names")
-    return tuple(completed(*each, names) for each in zip(several, again, strict=True))
+        most = min(n_cells - n_permuted - 1, len(others) * n_folds)
+        numbers = rng.choice(len(others) * n_folds, most, replace=False)
+        observed = [(first, None, 0)]
+        observed += [(others[k // n_folds], int(k % n_folds), 0) for k in numbers]
+        n_observed = len(observed)
+        if len(positions) == 1 or most == len(others) * n_folds:  # all there are
+            n_observed = len(positions) * n_folds
+    drawn = observed + [(known[k // n], None, 1 + int(k % n)) for k in permuted]
+    samples = [
+        ("cell of the observed labels", n_observed, len(positions) * n_folds),
+        ("cell of permuted labels", n_permuted, len(positions) * n),
+    ]
+    return drawn, tuple(samples[: 1 + bool(n)])
 
 
 # --------------------------------------------------------------------------- groups
@@ -370,28 +291,31 @@ def _verify_group(group, subjects, y, given, n_cells, rng):
     if differences:
         raise Different(differences)
     try:
-        again = recompute.recompute_group(group, results)
-        found = list(compare.differences(group, again, 1e-6))
-        differences = [each.word() for each in found]
-        if any(each.where is None for each in found):  # numbers have no places
-            return Verification(differences=tuple(differences))
-        rows, sizes = _rows_of_group(group, again, n_cells, rng)
-    except recompute.OF_FILES as error:
-        raise NotCovered(recompute.incoherent(error)) from error
+        return _compare_groups(group, results, n_cells, rng)
+    except OF_FILES as error:
+        raise incoherent(error) from error
+
+
+def _compare_groups(group, results, n_cells, rng):
+    """The `Verification` of a group's result with those of its subjects, in order."""
+    again = recompute.recompute_group(group, results)
+    found = list(compare.differences(group, again, 1e-6))
+    differences = tuple(each.word() for each in found)
+    if any(each.where is None for each in found):  # numbers have no places
+        return Verification(differences=differences)
+    table, sizes = _table_of_group(group, again, n_cells, rng)
+    notes = compare.notes_on_words(group, again)
+    if len(table) < sum(sizes):
+        notes.append("The table shows a random sample.")
     nouns = zip(("position", "permutation"), sizes, strict=True)
-    notes = ("The table shows a random sample.",) if len(rows) < sum(sizes) else ()
-    return Verification(
-        cells=pd.DataFrame(rows),
-        differences=tuple(differences),
-        notes=notes,
-        samples=tuple((noun, n, n) for noun, n in nouns if n),
-    )
+    samples = tuple((noun, n, n) for noun, n in nouns if n)
+    return Verification(table, differences, notes=tuple(notes), samples=samples)
 
 
-def _rows_of_group(group, again, n_cells, rng):
-    """Rows of some positions and permutations, and how many of these there are."""
+def _table_of_group(group, again, n_cells, rng):
+    """Some positions and permutations, and how many of these there are."""
     counted = np.argwhere(~np.isnan(np.asarray(again.statistic)))
-    n = len(again.null_max)
+    n, both = len(again.null_max), (group, again)
     name = next((x for x in (*again.correction, "none") if x in again.p_maps), None)
     at, numbers = np.arange(len(counted)), np.arange(n)
     if n_cells is not None:
@@ -400,23 +324,14 @@ def _rows_of_group(group, again, n_cells, rng):
         numbers = np.sort(rng.permutation(numbers)[:n_permuted])
     rows = []
     for place in map(tuple, counted[at].tolist()):
-        pair = [np.asarray(x.statistic)[place] for x in (group, again)]
-        p = [np.asarray(x.p_maps.get(name, np.nan))[place] for x in (group, again)]
-        where = place[0] if len(place) == 1 else place
-        rows.append(_row_of_group(where, 0, pair, p))
+        scores = [float(np.asarray(x.statistic)[place]) for x in both]
+        p = [float(np.asarray(x.p_maps.get(name, np.nan))[place]) for x in both]
+        rows.append((place[0] if len(place) == 1 else place, 0, *scores, *p))
     for b in numbers.tolist():
-        pair = [x.null_max[b] for x in (group, again)]
-        rows.append(_row_of_group("largest", b + 1, pair, (np.nan, np.nan)))
-    return rows, (len(counted), n)
-
-
-def _row_of_group(position, permutation, scores, p):
-    """A row of the table of a group."""
-    pairs = np.isclose(*np.transpose([scores, p]).astype(float), 1e-6, 1e-12, True)
-    return {
-        "position": position,
-        "permutation": permutation,
-        **dict(zip(("score", "score_refitted"), map(float, scores), strict=True)),
-        **dict(zip(("p", "p_refitted"), map(float, p), strict=True)),
-        "ok": bool(pairs.all()),
-    }
+        scores = [float(x.null_max[b]) for x in both]
+        rows.append(("largest", b + 1, *scores, np.nan, np.nan))
+    columns = ["position", "permutation", "score", "score_refitted", "p", "p_refitted"]
+    table = pd.DataFrame(rows, columns=columns)
+    pairs = (("score", "score_refitted"), ("p", "p_refitted"))
+    same = [np.isclose(table[x], table[y], 1e-6, 1e-12, True) for x, y in pairs]
+    return table.assign(ok=np.logical_and(*same)), (len(counted), n)

@@ -10,6 +10,8 @@ from ..results.patterns import unpack_info
 
 #: Fields that other versions, other names of files and other words change.
 _NOT_COMPARED = ("versions", "inputs", "options")
+#: Fields of texts, in which every version has words of its own.
+_TEXTS = ("warnings", "subject_warnings")
 #: How nearly numbers must agree, by the precision of the run.
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3}
 #: How nearly scores must agree that are kept in single precision.
@@ -51,25 +53,39 @@ def _word(value):
     return text if len(text) < 80 else f"{text[:76]} ..."
 
 
-def differences(result, other, tolerance, without=(), rounded=False):
-    """Yield every `Difference` of two results, but for fields left out.
+def _version_of(result):
+    """The version of the package that made a result."""
+    return dict(result.versions).get("mvpa_kfda")
+
+
+def notes_on_words(result, other):
+    """Which texts are not compared, as they are those of another version."""
+    version = _version_of(result)
+    if version == _version_of(other):
+        return []
+    return [f"Warnings, in the words of mvpa_kfda {version}, were not compared."]
+
+
+def differences(result, other, tolerance, rounded=False):
+    """Yield every `Difference` of two results.
 
     In `rounded` ones warnings may have other numbers.
     """
     if type(result) is not type(other):
         yield Difference(("type",), type(result).__name__, type(other).__name__)
         return
-    for each in fields(result):
-        name, pair = each.name, [getattr(x, each.name) for x in (result, other)]
-        if name in (*_NOT_COMPARED, *without):
-            continue
+    left_out = _NOT_COMPARED
+    if _version_of(result) != _version_of(other):
+        left_out += _TEXTS
+    for name in (each.name for each in fields(result) if each.name not in left_out):
+        pair = [getattr(each, name) for each in (result, other)]
         if name == "parameters":  # of a dataset, of which a function knows nothing
             pair = [{k: v for k, v in x.items() if k != "recordings"} for x in pair]
         if name == "warnings":
             pair = [_texts(x, rounded) for x in pair]
         if name == "info_fif" and not np.array_equal(*pair):
             pair = [_sensors(x) for x in pair]
-        yield from compared(pair[0], pair[1], (name,), tolerance)
+        yield from compared(*pair, (name,), tolerance)
 
 
 def _texts(texts, rounded):
@@ -78,7 +94,9 @@ def _texts(texts, rounded):
 
 
 def _sensors(info_fif):
-    """Names, types and places of sensors; None of what cannot be read."""
+    """Names, types and places of sensors."""
+    if info_fif is None:
+        return None
     try:
         info = unpack_info(info_fif)
         places = np.array([each["loc"] for each in info["chs"]])
@@ -88,7 +106,7 @@ def _sensors(info_fif):
             "at": places,
         }
     except Exception:  # MNE's own, of a file that was edited
-        return None
+        return "what nobody can read"
 
 
 def _plain(value):

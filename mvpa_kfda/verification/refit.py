@@ -14,19 +14,33 @@ lambda, the score of class k for a trial x is
 
 and the highest score wins: linear discriminant analysis with equal priors and a ridge.
 Regression is scikit-learn's Ridge in the same coordinates.
+
+A kernel is what a result records of it, ``{"name": "RBF", "gamma": 0.1}``, with what a
+file does not hold put in: the function itself of a function, the matrix of a penalty.
+Some kernels have numbers of their own, that they take from trials without their labels:
+a width, landmarks, a basis. These trials are called `seen`.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import eigh, solve
+from scipy.linalg import block_diag, eigh, solve
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.covariance import ledoit_wolf_shrinkage, oas
 from sklearn.decomposition import KernelPCA
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.metrics.pairwise import (
+    euclidean_distances,
+    polynomial_kernel,
+    rbf_kernel,
+)
 
-from .kernels import LINEAR, kernel_values, whitened
-
+#: Kernels that compare features by a product with some matrix, mostly the identity.
+LINEAR = ("Linear", "Penalty", "GraphSmooth")
+#: More trials than these do not add to what an approximated kernel takes from them.
+_MANY = 2000
 #: Two numbers that are nearer than this, relative to what they are made of, are equal.
 ROUNDING = 1e-9
 #: What ``reg="tuned"`` stands for.
@@ -60,7 +74,7 @@ class Sample:
     confounds: np.ndarray | None = None
 
     def __getitem__(self, rows):
-        """Return some of the trials."""
+        """Some of the trials."""
         parts = (self.X, self.labels, self.groups, self.confounds)
         return Sample(*(None if part is None else part[rows] for part in parts))
 
@@ -84,44 +98,39 @@ class Prediction:
     ties: np.ndarray  #: whether rounding may have decided, (n_test,)
     lam: float  #: the penalty
     doubt: np.ndarray | None = None  #: what rounding may do to scores, (n_test,)
-    lam_doubt: float = 0.0  #: what it may do to the penalty, relative to it
 
 
-def refit(train, test, method, everybody=None, trained=slice(None), seen=None):
+def refit(train, test, recipe, known=None, chosen=None, seen=None):
     """Train on some trials, and predict others.
 
-    Penalties that no label has a part in are those of `everybody`, of whose labels
-    nobody knows, or of the rows of them that are `trained` with in some fold; None: of
-    the training trials, once the steps are done. Widths of kernels are those of the
-    trials that are `seen`; None: of the same.
+    What penalties and kernels take from trials without their labels is `known`; None:
+    it is that of the training trials, once the steps are done, but for widths of
+    kernels by those that are `seen`. Kernel and lambda may have been `chosen`.
     """
     X, X_test = without_confounds(train, test)
-    for step in method.steps:
+    for step in recipe.steps:
         step = clone(step).fit(X)
         X, X_test = step.transform(X), step.transform(X_test)
     train = replace(train, X=X)
-    everybody = replace(train, labels=None) if everybody is None else everybody
-    seen = everybody.X if seen is None else seen
-    known = Known(everybody, everybody[trained], seen, method.gram)
-    kernel, lam, unsure = choose_penalty(train, method, known)
-    is_tuned = isinstance(method.reg, dict) and method.reg["name"] == "Tuned"
-    if method.most is not None and not is_tuned:
-        lam = min(lam, without_labels(method.most, kernel, known))
+    if known is None:
+        known = Known(train, train, X if seen is None else seen, recipe.gram)
+    chosen = chosen or chosen_without_labels(recipe, known)
+    kernel, lam, unsure = chosen or tuned(train, recipe, known)
     Z, Z_test = coordinates(kernel, X, X_test, known)
-    if method.n_classes is None:
+    if recipe.n_classes is None:
         values = Ridge(alpha=lam).fit(Z, train.labels).predict(Z_test)
         return Prediction(values, None, np.full(len(values), unsure), lam)
-    scores, size = class_scores(Z, train.labels, Z_test, lam, method)
+    scores, size = class_scores(Z, train.labels, Z_test, lam, recipe)
     best, second = np.sort(scores, axis=1)[:, :-3:-1].T
     # Relative to what they are differences of, and to labels, whose rounding remains
     # where a strong penalty leaves little else.
-    doubt = method.rounding * (size + 0.1)
+    doubt = recipe.rounding * (size + 0.1)
     near = best - second <= doubt
     return Prediction(scores.argmax(axis=1), scores, near | unsure, lam, doubt)
 
 
-def class_scores(Z, labels, Z_test, lam, method):
-    """Return the score of every class for test trials, (n_test, c).
+def class_scores(Z, labels, Z_test, lam, recipe):
+    """The score of every class for test trials, (n_test, c).
 
     And the size of what these are differences of, (n_test,): where class means are
     the same but for rounding, scores are rounding too.
@@ -131,22 +140,22 @@ def class_scores(Z, labels, Z_test, lam, method):
     apart = Z - means[np.searchsorted(present, labels)]
     penalised = apart.T @ apart + lam * np.eye(Z.shape[1])
     weights = solve(penalised, means.T, assume_a="pos")
-    if method.n_components is not None:
+    if recipe.n_components is not None:
         # The first discriminants: W' (S + lambda I) W = I, and most between classes.
         between = sum(
             np.sum(labels == k) * np.outer(mean, mean)
             for k, mean in zip(present, means, strict=True)
         )
-        W = eigh(between, penalised)[1][:, ::-1][:, : method.n_components]
+        W = eigh(between, penalised)[1][:, ::-1][:, : recipe.n_components]
         weights = W @ (W.T @ means.T)
-    scores = np.full((len(Z_test), method.n_classes), -np.inf)
+    scores = np.full((len(Z_test), recipe.n_classes), -np.inf)
     scores[:, present] = Z_test @ weights - np.sum(means.T * weights, axis=0) / 2
     size = np.abs(Z_test @ solve(penalised, Z.T, assume_a="pos")).max(axis=1)
     return scores, size
 
 
 def without_confounds(train, test):
-    """Return features less what confounds explain, by the training trials."""
+    """Features less what confounds explain, by the training trials."""
     if train.confounds is None:
         return train.X, test.X
     fitted = LinearRegression().fit(train.confounds, train.X)
@@ -157,21 +166,131 @@ def without_confounds(train, test):
     return left[0] * kept, left[1] * kept
 
 
+# ------------------------------------------------------------------- trials compared
+
+
+def sees_offsets(kernel):
+    """Whether an offset of all trials changes more than the mean in feature space.
+
+    Of a map of a linear kernel, the values between trial and basis are features.
+    """
+    inner = kernel.get("kernel")
+    if inner is None:
+        return kernel["name"] not in (*LINEAR, "RBF")
+    of_values = kernel["name"] == "EmpiricalMap" and inner["name"] in LINEAR
+    return of_values or sees_offsets(inner)
+
+
+def kernel_values(kernel, A, B, seen, gram=None):
+    """The kernel's values between trials A (n_a, p) and B (n_b, p).
+
+    Or between averages in feature space, of k trials (n_a, k, p) each: the means of the
+    values of all their trials. Where an offset changes nothing, the mean of B, the
+    training trials, is taken out first: products of features far from 0 lose digits.
+    """
+    if not sees_offsets(kernel):
+        mean = B.reshape(-1, B.shape[-1]).mean(axis=0)
+        A, B, seen = A - mean, B - mean, seen - mean
+    if A.ndim == 2:
+        return _of_trials(kernel, A, B, seen, gram)
+    a, b = A.reshape(-1, A.shape[2]), B.reshape(-1, B.shape[2])
+    values = _of_trials(kernel, a, b, seen, gram)
+    return values.reshape(*A.shape[:2], *B.shape[:2]).mean(axis=(1, 3))
+
+
+def _of_trials(kernel, A, B, seen, gram):
+    """The kernel's values between trials."""
+    name = kernel["name"]
+    if name in LINEAR:
+        return whitened(kernel, A) @ whitened(kernel, B).T
+    if name == "Precomputed":  # features are the numbers of the trials
+        return gram[np.ix_(A[:, 0], B[:, 0])]
+    if name == "RBF":
+        return rbf_kernel(A, B, gamma=width(kernel["gamma"], seen))
+    if name == "Polynomial":
+        degree, gamma, coef0 = (kernel[each] for each in ("degree", "gamma", "coef0"))
+        return polynomial_kernel(A, B, degree=degree, gamma=gamma, coef0=coef0)
+    if name == "Callable":
+        return np.asarray(kernel["function"](A, B), float)
+    inner = kernel["kernel"]
+    if name == "EmpiricalMap":  # features are the values between trial and basis
+        a, b = (_of_trials(inner, each, seen, seen, gram) for each in (A, B))
+        return a @ b.T
+    assert name == "LowRank"
+    return _approximated(inner, kernel["approx"], A, B, seen)
+
+
+def width(gamma, seen):
+    """The inverse squared width of a Gaussian kernel, maybe by the median."""
+    if gamma != "median":
+        return gamma  # None is one over the number of features, as in scikit-learn
+    distances = euclidean_distances(seen - seen.mean(axis=0), squared=True)
+    return 1 / np.median(distances[np.triu_indices(len(distances), k=1)])
+
+
+# ------------------------------------------------------------- penalties on differences
+
+
+def whitened(kernel, X):
+    """Features (n, p) for which a penalty w' Omega w is a ridge.
+
+    With Omega = L L' these are X L^-T. A window may have many samples side by side,
+    each with the same penalty.
+    """
+    if kernel["name"] == "Linear":
+        return X
+    omega = penalty_matrix(kernel)
+    omega = block_diag(*[omega] * (X.shape[1] // len(omega)))
+    return np.linalg.solve(np.linalg.cholesky(omega), X.T).T
+
+
+def penalty_matrix(kernel):
+    """Omega: as it was given, or the Laplacian of a graph and some identity."""
+    if kernel["name"] == "Penalty":
+        return kernel["Omega"]
+    edges = kernel["adjacency"]
+    laplacian = np.diag(edges.sum(axis=1)) - edges
+    return kernel["strength"] * laplacian + kernel["eps"] * np.eye(len(edges))
+
+
+# -------------------------------------------------------------------------- landmarks
+
+
+def _approximated(kernel, approx, A, B, seen):
+    """K_AZ K_ZZ^+ K_ZB, with landmarks Z: the Nystrom approximation."""
+    if kernel["name"] in LINEAR:  # of which landmarks span directions, from the mean
+        A, B, seen = (each - seen.mean(axis=0) for each in (A, B, seen))
+    rng = np.random.default_rng(approx["random_state"])
+    n, r = len(seen), approx["n_components"]
+    some = seen if n <= _MANY else seen[rng.choice(n, _MANY, replace=False)]
+    if r == n:
+        Z = seen
+    elif approx["sampling"] == "uniform":
+        Z = seen[rng.choice(n, r, replace=False)]
+    else:  # k-means, begun by a seed
+        seed = int(rng.integers(2**31))
+        means = KMeans(r, init="random", n_init=1, max_iter=10, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it has not converged
+            Z = means.fit(seen).cluster_centers_
+    values, vectors = eigh(_of_trials(kernel, Z, Z, some, None))
+    kept = values > r * np.finfo(float).eps * values[-1]
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    a, b = (_of_trials(kernel, each, Z, some, None) @ root for each in (A, B))
+    return a @ b.T
+
+
 # -------------------------------------------------------------------------- coordinates
 
 
-def centred(K):
-    """Return a kernel matrix of trials less their mean in feature space."""
+def gram_of(kernel, X, known):
+    """The kernel matrix of trials, less their mean in feature space."""
+    K = kernel_values(kernel, X, X, known.seen, known.gram)
     return K - K.mean(axis=0) - K.mean(axis=1, keepdims=True) + K.mean()
 
 
-def gram_of(kernel, X, known):
-    """Return the centred kernel matrix of trials."""
-    return centred(kernel_values(kernel, X, X, known.seen, known.gram))
-
-
 def coordinates(kernel, X, X_test, known):
-    """Return training and test trials in the kernel's feature space, less the mean."""
+    """Training and test trials in the kernel's feature space, less the mean."""
     if kernel["name"] == "Linear" and X.ndim == 2 and X.shape[1] < len(X):
         mean = X.mean(axis=0)
         return X - mean, X_test - mean
@@ -186,24 +305,30 @@ def coordinates(kernel, X, X_test, known):
 # ---------------------------------------------------------------------------- penalties
 
 
-def choose_penalty(train, method, known):
-    """Return the kernel, lambda, and whether rounding may have decided on them."""
-    reg = method.reg
-    if reg == "auto" and method.n_classes is None:  # values have a size to choose by
-        reg = TUNED
+def chosen_without_labels(recipe, known):
+    """The kernel, lambda, and False for no doubt; None if labels choose them.
+
+    Values have a size to choose by.
+    """
+    reg = recipe.reg
     if isinstance(reg, dict) and reg["name"] == "Tuned":
-        return tuned(train, replace(method, reg=reg), known)
-    (kernel,) = method.kernels
-    if reg == "auto":
-        return kernel, label_free(kernel, known)[0], False
-    return kernel, without_labels(reg, kernel, known), False
+        return None
+    if reg == "auto" and recipe.n_classes is None:
+        return None
+    (kernel,) = recipe.kernels
+    lam = without_labels(reg, kernel, known)
+    if recipe.most is not None:
+        lam = min(lam, without_labels(recipe.most, kernel, known))
+    return kernel, lam, False
 
 
 def without_labels(reg, kernel, known):
-    """Return the lambda of a rule that looks at no labels, by a centred kernel matrix.
+    """The lambda of a rule that looks at no labels, by a centred kernel matrix.
 
     Only linear kernels have a number of features.
     """
+    if reg == "auto":
+        return label_free(kernel, known)[0]
     X = known.everybody.X
     K = gram_of(kernel, X, known)
     p = n_features_of(kernel, X) or len(K)
@@ -224,7 +349,7 @@ def without_labels(reg, kernel, known):
 
 
 def is_white(X):
-    """Tell whether features have one variance and no correlations, but for rounding."""
+    """Whether features have one variance and no correlations, but for rounding."""
     covariance, p = np.cov(X.T), X.shape[1]
     if p == 1:
         return False  # there is nothing to shrink towards
@@ -233,13 +358,13 @@ def is_white(X):
 
 
 def shrunk(gamma, K, p):
-    """Return lambda where (1 - gamma) C + gamma tr(C) / p I is like C + lambda I."""
+    """Lambda where (1 - gamma) C + gamma tr(C) / p I is like C + lambda I."""
     with np.errstate(divide="ignore"):
         return float(np.divide(gamma, 1 - gamma) * np.trace(K) / p)
 
 
 def lambda_of_freedom(df, values):
-    """Return the lambda for which 1 + sum s / (s + lambda) = df, by bisection."""
+    """The lambda for which 1 + sum s / (s + lambda) = df, by bisection."""
     values = values[values > 10 * len(values) * np.finfo(float).eps * values.max()]
     low, high = np.log(values.min()) - 50, np.log(values.max()) + 50
     for _ in range(200):
@@ -250,7 +375,7 @@ def lambda_of_freedom(df, values):
 
 
 def label_free(kernel, known):
-    """Return two lambdas that no label has a part in, by new trials and new groups.
+    """Two lambdas that no label has a part in, by new trials and new groups.
 
     With the first, which is that of ``reg="auto"``, the effects that are needed are the
     smallest if they are like noise, with the second if they lie anywhere (see the page
@@ -270,7 +395,9 @@ def label_free(kernel, known):
     lambdas = most / 10 ** (steps / 4)
     if n < 4:
         return lambdas[0], lambdas[0]
-    parts = groups_of_several(groups)
+    groups = np.arange(n) if groups is None else groups
+    parts = [np.flatnonzero(groups == g) for g in np.unique(groups)]
+    parts = [rows for rows in parts if len(rows) > 1]
     needed = []
     for lam in lambdas:
         trace = np.sum(1 / (w + lam)[~is_null])
@@ -284,16 +411,8 @@ def label_free(kernel, known):
     return tuple(lowest(lambdas, each) for each in np.transpose(needed))
 
 
-def groups_of_several(groups):
-    """Return the rows of each group that has several trials."""
-    if groups is None:
-        return []
-    parts = [np.flatnonzero(groups == g) for g in np.unique(groups)]
-    return [rows for rows in parts if len(rows) > 1]
-
-
 def between_groups(w, axes, lam, parts):
-    """Return what groups explain, and what they have in common, by the hat matrix.
+    """What groups explain, and what they have in common, by the hat matrix.
 
     That is, of trials less their group's mean: the share of each that is explained, the
     mean square of the entries that two trials of different groups share and of what
@@ -317,7 +436,7 @@ def between_groups(w, axes, lam, parts):
 
 
 def effects_needed(explained, common, size, trace, n):
-    """Return how large effects have to be: if they are like noise, and anywhere.
+    """How large effects have to be: if they are like noise, and anywhere.
 
     By the shares that are explained of seen trials; unseen ones move by more.
     """
@@ -330,7 +449,7 @@ def effects_needed(explained, common, size, trace, n):
 
 
 def lowest(lambdas, values):
-    """Return where a parabola by the lowest value and those beside it is lowest.
+    """Where a parabola by the lowest value and those beside it is lowest.
 
     A decade less has to be better by a thousandth.
     """
@@ -344,43 +463,46 @@ def lowest(lambdas, values):
 
 
 def innermost(kernel):
-    """Return a kernel, or that which it approximates."""
+    """A kernel, or that which it approximates."""
     return innermost(kernel["kernel"]) if kernel["name"] == "LowRank" else kernel
 
 
 def n_features_of(kernel, X):
-    """Return how many features a linear kernel has; 0 for other kernels."""
+    """How many features a linear kernel has; 0 for other kernels."""
     return X.shape[-1] if innermost(kernel)["name"] in LINEAR else 0
 
 
-def tuned(train, method, known):
-    """Return the kernel and lambda that predict training trials best when left out."""
+def tuned(train, recipe, known):
+    """The kernel and lambda that predict training trials best when left out."""
     best, chosen, unsure = np.inf, None, False
+    reg = TUNED if recipe.reg == "auto" else recipe.reg
     groups = known.everybody.groups
     alone = groups is None or len(np.unique(groups)) == len(groups)
-    for kernel in method.kernels:
-        lambdas = grid_of(method, kernel, known)
-        if alone and method.reg == TUNED:
+    wanted = train.labels  # values, or the indicators of classes
+    if recipe.n_classes is not None:
+        wanted = np.eye(recipe.n_classes)[train.labels]
+    for kernel in recipe.kernels:
+        lambdas = grid_of(reg["grid"], kernel, recipe, known)
+        if alone and reg == TUNED:
             Z, _ = coordinates(kernel, train.X, train.X, known)
-            wanted = wanted_of(train.labels, method)
             losses = [generalized_loss(lam, Z, wanted) for lam in lambdas]
         else:
-            losses = left_out_losses(lambdas, kernel, train, method, known)
+            losses = left_out_losses(lambdas, kernel, train, wanted, known)
         for lam, loss in zip(lambdas, losses, strict=True):
             if chosen == (kernel, lam):
                 continue
-            unsure |= abs(loss - best) <= method.rounding * best
+            unsure |= abs(loss - best) <= recipe.rounding * best
             if loss < best * (1 - ROUNDING):
                 best, chosen, unsure = loss, (kernel, lam), False
     return *chosen, unsure
 
 
-def grid_of(method, kernel, known):
-    """Return the lambdas that a tuned penalty is chosen from, the largest first."""
-    are_linear = all(innermost(each)["name"] in LINEAR for each in method.kernels)
-    if method.reg["grid"] != "auto":
-        lambdas = [without_labels(reg, kernel, known) for reg in method.reg["grid"]]
-    elif are_linear and method.n_classes is not None:
+def grid_of(grid, kernel, recipe, known):
+    """The lambdas that a tuned penalty is chosen from, the largest first."""
+    are_linear = all(innermost(each)["name"] in LINEAR for each in recipe.kernels)
+    if grid != "auto":
+        lambdas = [without_labels(reg, kernel, known) for reg in grid]
+    elif are_linear and recipe.n_classes is not None:
         lambdas = label_free(kernel, known)
     else:
         K = gram_of(kernel, known.everybody.X, known)
@@ -392,7 +514,7 @@ def grid_of(method, kernel, known):
 
 
 def generalized_loss(lam, Z, wanted):
-    """Return the loss by generalized cross-validation (Golub et al., 1979).
+    """The loss by generalized cross-validation (Golub et al., 1979).
 
     The squared residuals of the training trials over the squared trace of the matrix M
     that makes them.
@@ -403,32 +525,17 @@ def generalized_loss(lam, Z, wanted):
     return np.sum((M @ wanted) ** 2) / np.trace(M) ** 2
 
 
-def left_out_losses(lambdas, kernel, train, method, known):
-    """Return what models with each lambda lose on a training trial that is left out."""
-    losses, n_left_out = np.zeros(len(lambdas)), 0
-    if method.n_classes is None and len(np.unique(train.groups)) == 1:
-        train = replace(train, groups=None)  # it cannot be left out: trials are
-    n = len(train.labels)
-    groups = np.arange(n) if train.groups is None else train.groups
+def left_out_losses(lambdas, kernel, train, wanted, known):
+    """What models with each lambda lose on a training trial that is left out."""
+    losses, groups = np.zeros(len(lambdas)), train.groups
+    if groups is None or (len(np.unique(groups)) == 1 and np.ndim(wanted) == 1):
+        groups = np.arange(len(wanted))  # one group cannot be left out
     for group in np.unique(groups):
-        left_out, rows = np.flatnonzero(groups == group), groups != group
-        part, others = train[rows], train[left_out]
-        Z, Z_test = coordinates(kernel, part.X, others.X, known)
-        how = Z, part.labels, Z_test, others.labels, method
-        losses += [loss_of(lam, *how) for lam in lambdas]
-        n_left_out += len(left_out)
-    return losses / n_left_out
-
-
-def wanted_of(labels, method):
-    """Return what is regressed: values, or the indicators of classes."""
-    return labels if method.n_classes is None else np.eye(method.n_classes)[labels]
-
-
-def loss_of(lam, Z, labels, Z_test, true, method):
-    """Return what a model with one lambda loses on the trials that are left out."""
-    known, wanted = (wanted_of(each, method) for each in (labels, true))
-    offset = known.mean(axis=0)
-    penalised = Z.T @ Z + lam * np.eye(Z.shape[1])
-    weights = solve(penalised, Z.T @ (known - offset), assume_a="pos")
-    return np.sum((wanted - Z_test @ weights - offset) ** 2)
+        rows = groups != group
+        Z, Z_test = coordinates(kernel, train.X[rows], train.X[~rows], known)
+        offset = wanted[rows].mean(axis=0)
+        for i, lam in enumerate(lambdas):
+            penalised = Z.T @ Z + lam * np.eye(Z.shape[1])
+            weights = solve(penalised, Z.T @ (wanted[rows] - offset), assume_a="pos")
+            losses[i] += np.sum((wanted[~rows] - Z_test @ weights - offset) ** 2)
+    return losses / len(wanted)

@@ -6,13 +6,20 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn import metrics
 
+
+def _kappa(true, predicted):
+    """Cohen's kappa, 0 where it is 0 / 0."""
+    by_chance = sum(np.mean(true == k) * np.mean(predicted == k) for k in set(true))
+    return (np.mean(true == predicted) - by_chance) / (1 - by_chance or np.inf)
+
+
 #: Metrics of predicted classes, pooled over all test sets.
 POOLED = {
     "accuracy": metrics.accuracy_score,
     "balanced_accuracy": lambda y, p: np.mean(
         [np.mean(p[y == k] == k) for k in set(y)]
     ),
-    "kappa": lambda y, p: np.nan_to_num(_kappa(y, p)),
+    "kappa": _kappa,
     "recall": metrics.recall_score,
     "precision": metrics.precision_score,
     "f1": metrics.f1_score,
@@ -32,26 +39,16 @@ PAIRS = {
 }
 
 
-def _kappa(true, predicted):
-    """Return Cohen's kappa, 0 where it is 0 / 0."""
-    by_chance = sum(np.mean(true == k) * np.mean(predicted == k) for k in set(true))
-    return (np.mean(true == predicted) - by_chance) / (1 - by_chance or np.inf)
-
-
 def is_covered(name, n_classes, chosen=()):
-    """Tell whether a metric can be computed here."""
+    """Whether a metric can be computed here."""
     if n_classes is None:
         return name in OF_NUMBERS
-    return name == "roc_auc" or _stem(name) in POOLED or name in (*PAIRS, *chosen)
-
-
-def _stem(name):
-    """Return a metric without the kind of its average."""
-    return name.removesuffix("_macro")
+    known = ("roc_auc", *POOLED, *PAIRS, *chosen)
+    return name in known or name.removesuffix("_macro") in POOLED
 
 
 def score(name, sets, n_classes, chosen):
-    """Return one metric of several test sets, each (true, predicted, scores, n_train).
+    """One metric of several test sets, each (true, predicted, scores, n_train).
 
     Some metrics are means over `chosen` pairs of classes: (table, which of its
     entries), by name.
@@ -67,15 +64,15 @@ def score(name, sets, n_classes, chosen):
         table, some = chosen.get(name, (PAIRS.get(name), slice(None)))
         values = pairs_of_classes(table, sets, n_classes)[some]
         return np.nan_to_num(_mean(values), nan=0.5 if "accura" in table else 0.0)
-    if _stem(name) not in ("recall", "precision", "f1"):
+    stem = name.removesuffix("_macro")
+    if stem not in ("recall", "precision", "f1"):
         return POOLED[name](true, predicted)
-    binary = n_classes == 2 and not name.endswith("_macro")
-    how = {"average": "binary"} if binary else {"average": "macro"}
-    return POOLED[_stem(name)](true, predicted, zero_division=0, **how)
+    mean = "binary" if n_classes == 2 and stem == name else "macro"
+    return POOLED[stem](true, predicted, average=mean, zero_division=0)
 
 
 def pairs_of_classes(table, sets, n_classes):
-    """Return the accuracy or the distance of each pair of classes; NaN if not tested.
+    """The accuracy or the distance of each pair of classes; NaN if not tested.
 
     The share of the trials of i whose score of i is above that of j, and of those of j
     the other way round: their mean is the accuracy. The difference of these two scores,
@@ -100,32 +97,35 @@ def pairs_of_classes(table, sets, n_classes):
 
 
 def _mean(values):
-    """Return the mean of what is defined; NaN of nothing."""
+    """The mean of what is defined; NaN of nothing."""
     values = np.asarray(values, float)
     values = values[~np.isnan(values)]
     return values.mean() if len(values) else np.nan
 
 
 def _areas(sets, n_classes):
-    """Return the mean area over test sets, and over classes against the rest."""
+    """The mean area over test sets, and over classes against the rest."""
     means = []
     for k in [1] if n_classes == 2 else range(n_classes):
         each = [(true == k, _odds(scores, k, n)) for true, _, scores, n in sets]
-        areas = [_area(*one) for one in each if 0 < one[0].sum() < len(one[0])]
-        if not areas:  # as in leave-one-out: all together
-            flags, odds = map(np.concatenate, zip(*each, strict=True))
-            areas = [_area(flags, odds)] if 0 < flags.sum() < len(flags) else []
+        # None of single classes; as in leave-one-out, then all sets together.
+        together = [tuple(map(np.concatenate, zip(*each, strict=True)))]
+        areas = _areas_of(each) or _areas_of(together)
         means += [np.mean(areas)] if areas else []
     return np.mean(means) if means else 0.5
 
 
-def _area(flags, odds):
-    """Return the area under the ROC curve; of infinite odds the order counts."""
-    return metrics.roc_auc_score(flags, np.unique(odds, return_inverse=True)[1])
+def _areas_of(pairs):
+    """The areas under the ROC curves of flags and odds; of infinite odds by order."""
+    return [
+        metrics.roc_auc_score(flags, np.unique(odds, return_inverse=True)[1])
+        for flags, odds in pairs
+        if 0 < flags.sum() < len(flags)
+    ]
 
 
 def _odds(scores, k, n_train):
-    """Return the log odds of a class; its log posterior is n_train times its score."""
+    """The log odds of a class; its log posterior is n_train times its score."""
     logs = n_train * scores
     with np.errstate(invalid="ignore"):
         odds = logs[:, k] - logsumexp(np.delete(logs, k, axis=1), axis=1)

@@ -107,46 +107,31 @@ class Verification:
             found.append(f"{self.n_differ} of {counted(n, f'{what} cell')} differ")
         if found:
             return f"The result does NOT hold: {'; '.join(found)}."
+        again = [("position", *self.recomputed)] if self.recomputed else []
+        looked_at = ", ".join(
+            f"{enumerated([_share(*each) for each in parts])} {done}"
+            for parts, done in ((again, "recomputed"), (self.samples, what))
+            if parts
+        )
         if self.unverified:
-            reasons = "; ".join(self.unverified)
-            return f"The result cannot be verified because {reasons}."
+            words = (
+                f"The result cannot be verified because {'; '.join(self.unverified)}."
+            )
+            return words + f" What was looked at holds: {looked_at}." * bool(looked_at)
         ties = int(self.cells.get("n_ties", pd.Series(0)).sum())
         also = f" ({counted(ties, 'tie')} within rounding)" if ties else ""
-        return f"The result holds{self._extent(what)}, all equal{also}.{self._risk()}"
-
-    def _extent(self, what):
-        """Word how much of the result was looked at."""
-        again, refitted = (
-            [("position", *self.recomputed)] if self.recomputed else [],
-            [],
-        )
-        if not self.samples:
-            refitted = [counted(len(self.cells), "cell")]
-        is_part = bool(again) and again[0][1] < again[0][2]
-        words = [
-            f"{enumerated(parts)} {done}"
-            for parts, done in (
-                ([_share(*each) for each in again], "recomputed"),
-                (refitted or [_share(*each) for each in self.samples], what),
-            )
-            if parts
-        ]
-        return f"{' where it was looked at' if is_part else ''}: {', '.join(words)}"
-
-    @property
-    def _is_complete(self):
-        """Whether no cell was left out."""
-        return all(drawn == total for _, drawn, total in self.samples)
-
-    def _risk(self):
-        """Word which share of each kind of cell may differ all the same."""
-        if self._is_complete:
-            return ""
+        where = ""
+        if self.recomputed and self.recomputed[0] < self.recomputed[1]:
+            where = " where it was looked at"
+        words = f"The result holds{where}: {looked_at}, all equal{also}."
+        if all(drawn == total for _, drawn, total in self.samples):
+            return words
+        # Which share of each kind of cell may differ all the same.
         shares = [_percent_up(largest_share(*counts)) for _, *counts in self.samples]
         of = "each" if len(shares) > len(set(shares)) == 1 else "them"
         at_most = enumerated(dict.fromkeys(shares) if of == "each" else shares)
         confidence = f"{100 * CONFIDENCE:g} % confidence"
-        return f" At {confidence}, at most {at_most} of {of} differ."
+        return f"{words} At {confidence}, at most {at_most} of {of} differ."
 
     def record(self, fname: str | PathLike[str]) -> None:
         """Write the verdict beside the file of the result, for its report.
@@ -165,10 +150,21 @@ class Verification:
         FileNotFoundError
             If there is no such file.
         """
-        write_record(check_path(fname, "fname"), self)
+        path = Path(check_path(fname, "fname"))
+        record = {
+            "file": path.name,
+            "sha256": file_checksum(path),
+            "ok": self.ok,
+            "verdict": self.verdict,
+            "n_cells": len(self.cells),
+            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "mvpa_kfda": __version__,
+        }
+        text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+        write_whole(record_path(path), lambda draft: write_text(draft, text))
 
     def __str__(self):
-        """Return the verdict."""
+        """The verdict."""
         return self.verdict
 
     def __repr__(self):
@@ -193,7 +189,7 @@ def _share(noun, drawn, total):
 
 
 def largest_share(drawn, total, confidence=CONFIDENCE):
-    """Return which share of cells may differ at most, where none that was drawn does.
+    """The share of cells may differ at most, where none that was drawn does.
 
     Of `total` cells, `drawn` at random without replacement. The largest number D of
     different ones that a draw would miss with a probability of more than 1 minus the
@@ -221,30 +217,12 @@ def _percent_up(share):
 
 
 def record_path(path):
-    """Return where the record of a file is."""
+    """Where the record of a file is."""
     return Path(path).with_suffix(ENDING)
 
 
-def write_record(path, found):
-    """Write what a `Verification` found of the result in a file."""
-    path = Path(path)
-    record = {
-        "file": path.name,
-        "sha256": file_checksum(path),
-        "ok": found.ok,
-        "verdict": found.verdict,
-        "n_cells": len(found.cells),
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "mvpa_kfda": __version__,
-    }
-    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-    target = record_path(path)
-    write_whole(target, lambda draft: write_text(draft, text))
-    return target
-
-
 def read_record(path):
-    """Return the record of a file as it is now; None if there is none of it.
+    """The record of a file as it is now; None if there is none of it.
 
     A ValueError if there is one that nobody can read.
     """

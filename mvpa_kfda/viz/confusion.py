@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics.classes import chance_level
-from ..metrics.classes import confusion_matrix as count_confusions
-from ..metrics.names import metric_in_text
+from ..metrics.scores import chance_level, metric_in_text
+from ..metrics.scores import confusion_matrix as count_confusions
 from ..utils.axes import AXES
 from ..utils.checks import capital, plural
 from ..utils.rounding import percent

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics.names import metric_in_text
+from ..metrics.scores import metric_in_text
 from ..utils.checks import check_finite, check_option, check_share
 from . import style
 from .brains import (

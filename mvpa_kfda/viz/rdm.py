@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..metrics.classes import METRICS
 from ..metrics.pairs import TABLES, squares
+from ..metrics.scores import METRICS
 from ..utils.checks import check_option
 from . import style
 from .confusion import find_places

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..inference.corrections import NAMED
 from ..inference.null import ALTERNATIVES, check_level
-from ..metrics.names import mean_of_permuted, metric_in_text, metric_limits
+from ..metrics.scores import mean_of_permuted, metric_in_text, metric_limits
 from ..utils.axes import AXES
 from ..utils.checks import (
     capital,
