@@ -39,10 +39,8 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.inference.clusters import find_clusters, tfce
 from mvpa_kfda.inference.corrections import (
-    clusters,
     corrected_p_values,
     p_values,
-    p_values_from_summary,
     smallest_p_value,
 )
 from mvpa_kfda.inference.null import summarize_null
@@ -171,9 +169,8 @@ def of_inference():
         "p_values": (p_values, data),
         "corrected": (corrected_p_values, data | cluster),
         "summarize": (summarize_null, data | {"with_clusters": True}),
-        "from summary": (p_values_from_summary, summary),
+        "from summary": (corrected_p_values, summary),
         "smallest": (smallest_p_value, {"n_permutations": 9, "n_positions": 2}),
-        "clusters": (clusters, data),
         "find_clusters": (find_clusters, {"maps": NULL, "threshold": 1.0}),
         "tfce": (tfce, {"maps": NULL}),
         "load_result": (load_result, {}),

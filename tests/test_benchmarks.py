@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import cache
@@ -46,6 +47,7 @@ rdm = benchmark("bench_rdm")
 people = benchmark("bench_people")
 ratios = benchmark("ratios")
 discoveries = benchmark("bench_discoveries")
+orders = benchmark("bench_orders")
 
 
 def read_tables(path):
@@ -865,3 +867,22 @@ def test_coverage_of_true_discoveries_writes_its_section(
         assert len(table) == 9
         for row in table[1:]:
             assert 0 <= float(row[1].rstrip(" ↑↓")) <= 100
+
+
+def test_orders_are_drawn_without_regard_to_the_noise(orders):
+    """Each order has all classes, and what is found is of every scheme and metric."""
+    rng = np.random.default_rng(0)
+    for order in orders.ORDERS:
+        for c, n_runs in ((2, 6), (3, 1)):
+            y, runs, X = orders.draw(order, c, n_runs, rng)
+            assert set(y) == set(range(c))
+            assert X.shape == (orders.N_TRIALS, orders.N_FEATURES, len(orders.TIMES))
+            assert len(np.unique(runs)) == n_runs
+    repeats, n = orders.ORDERS["repeats at .7"](rng, 4000, 2, None), 4000
+    assert abs((repeats[1:] == repeats[:-1]).mean() - 0.7) < 4 * np.sqrt(0.21 / n)
+    rising = orders.ORDERS["share rises in runs"](rng, n, 2, np.linspace(0, 1, n))
+    assert_allclose(rising.reshape(2, -1).mean(axis=1), [0.4, 0.6], rtol=0, atol=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = orders.significant("repeats at .7", 2, 6, 0)
+    assert len(found) == 3 * 5 * 2 * 3

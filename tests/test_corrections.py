@@ -15,9 +15,9 @@ from mvpa_kfda.inference.corrections import (
     CORRECTIONS,
     KeptTest,
     check_correction,
-    clusters,
     correct,
     corrected_p_values,
+    find_islands,
     nulls_of,
     p_values,
     smallest_p_value,
@@ -230,22 +230,23 @@ def test_clusters_of_both_sides():
     rows = np.random.default_rng(2).normal(size=(60, 20))
     rows[0, 3:6] += 6
     rows[0, 6:9] -= 5
-    found = clusters(rows[0], rows[1:], threshold=0.02, alternative="two-sided")
-    up, down = found[:2]
-    assert_array_equal(np.flatnonzero(up.mask), [3, 4, 5])
-    assert_array_equal(np.flatnonzero(down.mask), [6, 7, 8])
+    null = Null(rows[0], rows[1:], None, 0.02, "two-sided")
+    labels, [masses], [sizes] = find_islands([null])
+    up, down = labels[3], labels[6]
+    assert_array_equal(np.flatnonzero(labels == up), [3, 4, 5])
+    assert_array_equal(np.flatnonzero(labels == down), [6, 7, 8])
+    assert sizes[up - 1] == sizes[down - 1] == 3
     z = (rows[0] - rows.mean(axis=0)) / rows.std(axis=0)
-    assert up.mass == pytest.approx(z[3:6].sum(), rel=1e-10)
-    assert down.mass == pytest.approx(z[6:9].sum(), rel=1e-10)
-    assert down.mass < 0 < up.mass
+    assert masses[up - 1] == pytest.approx(z[3:6].sum(), rel=1e-10)
+    assert masses[down - 1] == pytest.approx(-z[6:9].sum(), rel=1e-10)
     p = corrected_p_values(
         rows[0], rows[1:], "cluster", threshold=0.02, alternative="two-sided"
     )
-    assert p[3] == up.p_value == 1 / 60
-    assert p[6] == down.p_value
-    less = clusters(rows[0], rows[1:], threshold=0.01, alternative="less")
-    assert_array_equal(less[0].mask, down.mask)
-    assert less[0].mass == pytest.approx(down.mass, rel=1e-10)
+    assert p[3] == 1 / 60
+    assert p[6] == (1 + (null.cluster_maximum >= masses[down - 1]).sum()) / 60
+    less, [of_less], _ = find_islands([Null(rows[0], rows[1:], None, 0.01, "less")])
+    assert_array_equal(np.flatnonzero(less == less[6]), [6, 7, 8])
+    assert of_less[less[6] - 1] == pytest.approx(masses[down - 1], rel=1e-10)
 
 
 @on_maps
@@ -341,15 +342,15 @@ def test_positions_without_spread_are_in_no_cluster():
     null[4, 2] += 1e-16
     for correction in ("cluster", "cluster-size", "tfce"):
         assert corrected_p_values(observed, null, correction)[2] == 1.0
-    found = clusters(observed, null, threshold=0.5)
-    assert found
-    assert not any(cluster.mask[2] for cluster in found)
+    labels, *_ = find_islands([Null(observed, null, None, 0.5)])
+    assert labels.any()
+    assert labels[2] == 0
 
 
 def test_no_cluster_at_all():
     null = np.random.default_rng(0).normal(size=(30, 8))
     observed = null.min(axis=0) - 1
-    assert clusters(observed, null) == []
+    assert not find_islands([Null(observed, null)])[0].any()
     for correction in ("cluster", "cluster-size", "tfce"):
         assert (corrected_p_values(observed, null, correction) == 1).all()
 
@@ -365,8 +366,6 @@ def test_corrections_refuse():
     for threshold in (0, -1, 0.6, np.nan):
         with pytest.raises(ValueError, match="Invalid value for 'threshold'"):
             corrected_p_values(observed, null, "cluster", threshold=threshold)
-        with pytest.raises(ValueError, match="Invalid value for 'threshold'"):
-            clusters(observed, null, threshold=threshold)
 
 
 # --------------------------------------------------------------------------- names
@@ -401,7 +400,7 @@ def test_names_of_corrections():
 
 def test_alternatives_and_heights_are_checked():
     rows = tied_rows()
-    for function in (corrected_p_values, clusters, p_values):
+    for function in (corrected_p_values, p_values):
         with pytest.raises(ValueError, match=r"'both'. Allowed: 'greater', 'less', 't"):
             function(rows[0], rows[1:], alternative="both")
     for height in (0, -1.0, np.nan):

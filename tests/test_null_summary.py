@@ -11,7 +11,6 @@ from mvpa_kfda.inference.corrections import (
     CORRECTIONS,
     corrected_p_values,
     p_values,
-    p_values_from_summary,
 )
 from mvpa_kfda.inference.null import Null, NullSummary, summarize_null
 from mvpa_kfda.utils import memory
@@ -81,7 +80,7 @@ def test_every_kind_of_null_gives_the_same_p_values(
                 same = corrected_p_values(observed, rows, correction, **options)
                 assert_array_equal(same, p)
             for summary in summaries if correction in KEPT else ():
-                same = p_values_from_summary(observed, summary, correction, **options)
+                same = corrected_p_values(observed, summary, correction, **options)
                 assert_array_equal(same, p)
                 assert type(same) is type(p)
 
@@ -95,7 +94,7 @@ def test_summary_and_null_agree_on_scores_of_any_kind(correction, small_batches)
             observed, null = scores[0], scores[1:]
             summary = summarize_null(observed, null, with_clusters=True, threshold=0.3)
             p = corrected_p_values(observed, null, correction, threshold=0.3)
-            same = p_values_from_summary(observed, summary, correction, threshold=0.3)
+            same = corrected_p_values(observed, summary, correction, threshold=0.3)
             assert_array_equal(same, p)
 
 
@@ -218,7 +217,7 @@ def test_a_summary_in_any_byte_order_gives_the_same_p_values(dtype):
     )
     for correction in ("none", "max"):
         assert_array_equal(
-            p_values_from_summary(observed, again, correction),
+            corrected_p_values(observed, again, correction),
             corrected_p_values(observed, null, correction),
         )
 
@@ -235,7 +234,7 @@ def test_summary_without_clusters_says_what_to_do():
             match=rf"'{correction}' needs the whole null.*null='full', which keeps 25 "
             r"permutations of positions \(40, 50\) in 200 kB.*null='auto'",
         ):
-            p_values_from_summary(observed, summary, correction)
+            corrected_p_values(observed, summary, correction)
     # What clusters and enhanced scores would not give either.
     whole = summarize_null(observed, null, with_clusters=True)
     for correction in ("max-step-down", "cluster-size"):
@@ -244,18 +243,18 @@ def test_summary_without_clusters_says_what_to_do():
                 ValueError,
                 match=rf"'{correction}' needs the .*null='full', .*200 kB\.$",
             ):
-                p_values_from_summary(observed, kept, correction)
+                corrected_p_values(observed, kept, correction)
 
 
 def test_summary_keeps_one_threshold():
     observed, null = accuracies((3, 4))
     summary = summarize_null(observed, null, with_clusters=True, threshold=0.1)
     with pytest.raises(ValueError, match=r"threshold=0.1, and only.*got 0.05.*null='f"):
-        p_values_from_summary(observed, summary, "cluster")
+        corrected_p_values(observed, summary, "cluster")
     with pytest.raises(ValueError, match=r"Invalid value for 'threshold': 0\.6"):
-        p_values_from_summary(observed, summary, "cluster", threshold=0.6)
+        corrected_p_values(observed, summary, "cluster", threshold=0.6)
     # The others have no threshold.
-    p = p_values_from_summary(observed, summary, "tfce")
+    p = corrected_p_values(observed, summary, "tfce")
     assert_array_equal(p, corrected_p_values(observed, null, "tfce"))
 
 
@@ -263,11 +262,11 @@ def test_summaries_refuse():
     observed, null = accuracies((3, 4))
     summary = summarize_null(observed, null)
     with pytest.raises(ValueError, match=r"positions \(3, 4\), observed has shape \(4"):
-        p_values_from_summary(observed.T, summary)
+        corrected_p_values(observed.T, summary)
     with pytest.raises(ValueError, match=r"'correction': 'sidak'\. Allowed: 'none', '"):
-        p_values_from_summary(observed, summary, "sidak")
+        corrected_p_values(observed, summary, "sidak")
     with pytest.raises(ValueError, match="NaN or infinite"):
-        p_values_from_summary(observed * np.nan, summary)
+        corrected_p_values(observed * np.nan, summary)
     with pytest.raises(ValueError, match="Invalid value for 'threshold': -1"):
         summarize_null(observed, null, threshold=-1)
     with pytest.raises(ValueError, match="There are no permutations"):

@@ -266,11 +266,13 @@ def test_units(p, unit):
 
 
 @settings
-@pytest.mark.parametrize("permute", ["within_folds", "within_groups", "free"])
+@pytest.mark.parametrize(
+    "permute", ["within_folds", "within_groups", "free", "transitions", "trend"]
+)
 def test_permutation_schemes(permute, kernel, p):
     """The null of every scheme that moves single trials."""
     X, codes = build.features((15, 12, 10), p)
-    groups = GROUPS if permute == "within_groups" else None
+    groups = None if permute in ("within_folds", "free") else GROUPS
     cv = ms.KFold(3) if groups is None else ms.LeaveOneGroupOut()
     options = {"groups": groups, "permute": permute, "n_permutations": 12}
     assert_equals_oracle(X, codes, cv, **options, **kernel)

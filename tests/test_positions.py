@@ -279,7 +279,7 @@ def test_positions_without_features_are_nan(null):
     kept = full.nulls["accuracy"][:, decoded]
     for correction in ("none", "max", "fdr"):
         assert_array_equal(
-            inference.p_values_from_summary(observed, summary, correction),
+            inference.corrected_p_values(observed, summary, correction),
             inference.corrected_p_values(observed, kept, correction),
         )
 

@@ -166,8 +166,8 @@ class Name:
 #: Arguments of the functions: of all that decode, and of `group_inference`.
 DECODING = (
     *("kernel", "reg", "approx", "preprocess", "cv", "scoring", "n_permutations"),
-    *("random_state", "n_jobs", "n_components", "average", "n_repeats", "equalize"),
-    "average_test",
+    *("permute", "random_state", "n_jobs", "n_components", "average", "n_repeats"),
+    *("equalize", "average_test"),
 )
 TESTING = (
     *("method", "order", "hypothesis", "alternative", "metric", "n_permutations"),

@@ -12,7 +12,7 @@ from dataclasses import fields as dataclass_fields
 import numpy as np
 
 from ..data.trials import Trials
-from ..inference.permutation import Permutations, permute_labels
+from ..inference.permutation import SCHEMES, Permutations, permute_labels
 from ..kfda.folds import (
     InnerFolds,
     cross_folds,
@@ -171,6 +171,7 @@ def make_analysis(
         permute=scheme,
         random_state=seed,
         check=check,
+        time=None if averaging else trials.numbers,
     )
     samples, tuned = (
         averaging or Draw(None, targets, groups, folds),
@@ -295,7 +296,7 @@ def _learned(trials, procedure, folds):
     return learned
 
 
-def _permute(codes, tested, n_permutations, *, folds, groups, alike, **options):
+def _permute(codes, tested, n_permutations, *, folds, groups, alike, time, **options):
     """The permutations, and trained and tested labels (P + 1, n) by them.
 
     Two labellings of a trial are permuted together, as one label. Without a second one,
@@ -304,12 +305,12 @@ def _permute(codes, tested, n_permutations, *, folds, groups, alike, **options):
     """
     chosen, of_all = None if folds is None else folds.train_mask, codes
     if chosen is not None:
-        groups = None if groups is None else groups[chosen]
+        groups, time = (None if x is None else x[chosen] for x in (groups, time))
         folds = left_out_folds(folds)
         codes, tested, alike = codes[chosen], None, False
     # Two labellings have pairs of classes, which cannot be renamed one by one.
     alike = alike and (tested is None or np.array_equal(tested, codes))
-    options |= {"folds": folds, "groups": groups, "alike": alike}
+    options |= {"folds": folds, "groups": groups, "alike": alike, "time": time}
     n_classes = int(codes.max()) + 1
     pairs = codes if tested is None else codes * n_classes + tested
     used, pairs = np.unique(pairs, return_inverse=True)
@@ -393,6 +394,8 @@ def refuse_class_options(procedure, trials):
         "train_on": trials.train_on is not None,
     }
     given = [name for name, is_given in given.items() if is_given]
+    if SCHEMES.get(scheme := procedure.permuting.permute, SCHEMES["free"]).in_time:
+        raise refusal("values: scheme", permute=scheme)
     if given:
         them = "it" if len(given) == 1 else "them"
         raise refusal("values: options", options=" and no ".join(given), them=them)

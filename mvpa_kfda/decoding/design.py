@@ -178,7 +178,7 @@ class Design:
         if self.blocks is not None:
             moved = "labels" if len(self.classes) else "values"
             among = SCHEMES[parameters["permute"]].words
-            among = among.format(trials="trials", and_group="")
+            among = among.format(trials="trials", and_group="", of_group="")
             words["Exchanged"] = f"{moved} permuted {among}"
             if (count := parameters.get("arrangements")) is not None:
                 number = f"{count:,}" if count < 1e6 else f"{float(count):.1e}"
@@ -238,7 +238,8 @@ def check_design(
     arrangements of the labels for the permutations, confounds that covary with the
     classes, and an order of trials that lets noise pass for an effect. The latter is
     found out by simulation: recordings without an effect, of noise that lasts, drifts,
-    or carries over from the previous trial, are decoded with these folds and labels.
+    or carries over from the previous trial, are decoded with these folds and labels. A
+    warning names the scheme of `permute` that prevents it, if one does.
 
     Parameters
     ----------
@@ -377,13 +378,17 @@ arrangements; no problem found>
     y, groups = result.y[:n], None if groups is None else groups[:n]
     chosen = None if folds is None else folds.train_mask
     known = {"cv": _worded_cv(parameters["cv"])} if "cv" in parameters else {}
+    numbers = parameters.get("recorded_order")
+    numbers = None if numbers is None else np.argsort(numbers)
     blocks, few, scheme = None, None, parameters.get("permute")
     if P and scheme in SCHEMES:
         codes = np.unique(y, return_inverse=True)[1].reshape(-1)
         if result.mode == "other_labels":  # two labels move as one
             codes = codes * len(result.classes) + result.y_test
         # No permutations, of which there may be few: these are known.
-        blocks, more, _ = _exchange(codes, folds, groups, chosen, 0, scheme)
+        numbers = None if result.members is not None else numbers
+        labels = codes, folds, groups, chosen
+        blocks, more, _ = _exchange(*labels, 0, scheme, time=numbers)
         if result.members is not None and result.n_repeats > 1:  # trials are exchanged
             more.pop("arrangements", None)
         if parameters.get("exact"):
@@ -392,8 +397,6 @@ arrangements; no problem found>
         if "arrangements" in known:
             renamings = parameters.get("renamings", 1)
             few = find_few(known["arrangements"], P, scheme, renamings)
-    numbers = parameters.get("recorded_order")
-    numbers = None if numbers is None else np.argsort(numbers)
     problems = [None if folds is None else find_leak(folds, groups)]
     if len(result.classes):
         problems += _find_in_labels(y, groups, result.classes, folds)
@@ -440,7 +443,9 @@ def _find_in_labels(codes, groups, classes, folds):
     ]
 
 
-def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
+def _exchange(
+    codes, folds, groups, chosen, n_permutations, permute, cv=None, time=None
+):
     """The blocks (n,) of exchange, what is known of it, and its problems.
 
     A splitter `cv` that may look at the labels is shown the exchanged ones.
@@ -452,15 +457,16 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
             folds = None
         elif chosen is not None:
             moved, folds = np.flatnonzero(chosen), left_out_folds(folds)
-            codes, groups = codes[chosen], None if groups is None else groups[chosen]
-        options = {"folds": folds, "groups": groups, "permute": permute}
+            codes = codes[chosen]
+            groups, time = (None if x is None else x[chosen] for x in (groups, time))
+        options = {"folds": folds, "groups": groups, "permute": permute, "time": time}
         options["alike"] = chosen is None
         with collected_warnings() as told:
             found = arrangements_of(codes, n_permutations, **options)
             found.check(n_permutations)
     except ValueError as error:
         return None, {}, [Problem("exchange", str(error), severity="error")]
-    blocks[moved] = found.blocks
+    blocks[moved] = found.units.trial_blocks
     known = {"permute": found.scheme, "n_permutations": n_permutations}
     few = find_few(found.units.count, n_permutations, found.scheme, found.renamings)
     problems = [price, find_biased(permute, folds), few]

@@ -29,12 +29,12 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.stats import pearson3, skew
 
-from ..inference.permutation import arrangements_of
+from ..inference.permutation import FEWEST, SCHEMES, arrangements_of
 from ..kfda.folds import is_sorted, left_out_folds
 from .problems import TEXTS, number_groups, say
 
-#: Random orders, and how many are compared first.
-_N_ORDERS, _FEW = 299, 49
+#: Random orders, how many are compared first, and with how many schemes are compared.
+_N_ORDERS, _FEW, _SOME = 299, 49, 99
 #: Simulated recordings, and features of each.
 _RECORDINGS, _FEATURES = 40, 4
 #: Of so many trials all recordings are in memory at once, of others some.
@@ -45,6 +45,9 @@ _CONTRASTS = 5
 _RATE = 0.08
 #: Random orders that have scores as large, where there is a warning.
 _LEVEL = 1e-3
+#: The schemes that may mend it, the share of recordings up to which they do (6 %), and
+#: how many recordings show it.
+_MENDING, _MENDED, _MANY_RECORDINGS = ("transitions", "trend"), 0.065, 200
 _PLURALS = {"class": "classes", "target": "targets"}
 #: The correlation of lasting noise with that of the trial before.
 _LASTING = 0.9
@@ -189,7 +192,7 @@ def find_in_order(
     trials = _Trials.of(len(targets), groups, numbers, chosen)
     found = dict.fromkeys(NOISE if trials.group.any() else [*NOISE][1:])
     for n_orders in (_FEW, _N_ORDERS):  # most designs are done with after a few
-        orders = _random_orders(targets, groups, folds, scheme, n_orders)
+        orders = _random_orders(targets, groups, folds, scheme, n_orders, numbers)
         if orders is None:
             return []
         about = _columns(targets, orders, regression), trials, _pairs(folds, trials)
@@ -209,7 +212,40 @@ def find_in_order(
     one_of_each = kind == "order" and np.array_equal(targets, trials.rank)
     case = f"{kind}: one of each" if one_of_each else kind
     severity = "note" if one_of_each or p > _LEVEL else "warning"
-    return [say(case, {"rate": rate, "p": p}, severity, **words)]
+    seen, words["mended"] = {"rate": rate, "p": p}, ""
+    if severity == "warning" and scheme is not None and not regression:
+        columns = {}
+        for each in dict.fromkeys((scheme, *_MENDING)):
+            orders = _random_orders(targets, groups, folds, each, _SOME, numbers)
+            if orders is not None:
+                columns[each] = _columns(targets, orders, regression)
+        mending = _find_mending(kind, scheme, columns, *about[1:])
+        seen["rate"], words["mended"] = mending.pop("now"), mending.pop("text")
+        seen |= mending
+    return [say(case, seen, severity, **words)]
+
+
+def _find_mending(kind, scheme, columns, trials, pairs):
+    """How many recordings are significant `now`, and a `text` on what mends it.
+
+    By the columns of each scheme. Of carry-over, which none mends, also lasting noise.
+    """
+    found = {"text": f" {TEXTS['not mended']}"}
+    for noise in dict.fromkeys((kind, "lasting" if kind == _LAST else kind)):
+        about = trials, pairs, _MANY_RECORDINGS
+        rates = {x: _rate(_scores(noise, columns[x], *about)) for x in columns}
+        now = rates.pop(scheme)
+        found.setdefault("now", now)
+        if noise != kind:
+            rates.pop("trend", None)  # which is for what drifts
+        best = min(rates, key=rates.get, default=None)
+        if best is not None and rates[best] <= _MENDED and now >= _RATE:
+            numbers = {"mended_by": best, "mended_rate": rates[best]}
+            approximate = " (approximate)" * SCHEMES[best].approximate
+            text = TEXTS["mended" if noise == kind else "mended for lasting"]
+            text = text.format(now=now, approximate=approximate, **numbers)
+            return found | numbers | {"text": f" {text}"}
+    return found
 
 
 def _words(trials):
@@ -237,7 +273,7 @@ def _find_sorted(values, groups, numbers, noun, folds):
     return [say("sorted: in parts" if in_parts else "sorted", of=of, noun=noun)]
 
 
-def _random_orders(targets, groups, folds, scheme, n_orders):
+def _random_orders(targets, groups, folds, scheme, n_orders, numbers):
     """Codes (o + 1, n) of targets as they are and in random orders; None: only so.
 
     Those of trials that are only tested stay as they are.
@@ -254,8 +290,11 @@ def _random_orders(targets, groups, folds, scheme, n_orders):
             folds=within,
             groups=None if groups is None else np.asarray(groups)[rows],
             permute=scheme or "auto",
+            time=None if numbers is None else np.asarray(numbers)[rows],
         ).units
     except ValueError:  # of which the analysis speaks
+        return None
+    if scheme in _MENDING and units.count < FEWEST:
         return None
     drawn = units.draw(n_orders, np.random.default_rng(0))
     if mask is None:
@@ -294,15 +333,40 @@ def _compare(kind, columns, trials, pairs, scheme):
 
     None where a random order has scores as large.
     """
+    about, carries = (kind, columns, trials, pairs), kind == _LAST
+    found = _scores(*about, as_labelled=carries)
+    # What lasts or drifts makes scores vary where labels do not; without permuted
+    # labels, and of what is the same elsewhere, their mean matters.
+    vary = scheme and kind not in ("order", _LAST)
+    sizes = (found**2).mean(axis=1) if vary else found.mean(axis=1)
+    if sizes[1:].max() >= sizes[0] - 1e-5 * abs(sizes[0]):
+        return None
+    rate = _rate(_scores(*about) if carries else found)
+    sizes = np.log(np.maximum(sizes, 1e-300)) if vary else sizes
+    moments = max(skew(sizes[1:]), 0), sizes[1:].mean(), max(sizes[1:].std(), 1e-300)
+    return rate, float(pearson3.sf(sizes[0], *moments))
+
+
+def _rate(scores):
+    """The share of recordings in which the labels of row 0 are significant."""
+    return float((scores[0] > np.quantile(scores[1:], 0.95, axis=0)).mean())
+
+
+def _scores(kind, columns, trials, pairs, number=_RECORDINGS, as_labelled=False):
+    """The scores (o, recordings) of each order in a number of recordings.
+
+    These respond to the classes as they are, or to those of each order.
+    """
     n, n_columns = len(trials.time), columns.shape[1]
     before = None
     if NOISE[kind] is None:
         order, follows = trials.order, trials.gaps == 1
         before = np.zeros_like(columns)
         before[:, :, order[1:][follows]] = columns[:, :, order[:-1][follows]]
+        if not as_labelled:
+            before = np.broadcast_to(before[:1], before.shape)
 
-    def scores(n_recordings, rng, before):
-        """Scores (o, recordings)."""
+    def score(n_recordings):
         size = n_recordings * _FEATURES
         noise = 0 if kind == "lasting" else rng.standard_normal((n, size))
         if before is None:
@@ -326,21 +390,9 @@ def _compare(kind, columns, trials, pairs, scheme):
         shape = len(columns), n_columns, n_recordings, _FEATURES
         return products.reshape(shape).sum(axis=(1, 3))
 
-    def of_all(before):
-        rng, numbers = np.random.default_rng(1), np.arange(_RECORDINGS)
-        parts = np.array_split(numbers, min(-(-n // _FEW_TRIALS), _RECORDINGS))
-        return np.hstack([scores(len(part), rng, before) for part in parts])
-
-    found = of_all(before)
-    # What lasts or drifts makes scores vary where labels do not; without permuted
-    # labels, and of what is the same elsewhere, their mean matters.
-    vary = scheme and kind not in ("order", _LAST)
-    sizes = (found**2).mean(axis=1) if vary else found.mean(axis=1)
-    if sizes[1:].max() >= sizes[0] - 1e-5 * abs(sizes[0]):
-        return None
-    if before is not None:  # in recordings that respond to the labels as they are
-        found = of_all(np.broadcast_to(before[:1], before.shape))
-    rate = float((found[0] > np.quantile(found[1:], 0.95, axis=0)).mean())
-    sizes = np.log(np.maximum(sizes, 1e-300)) if vary else sizes
-    moments = max(skew(sizes[1:]), 0), sizes[1:].mean(), max(sizes[1:].std(), 1e-300)
-    return rate, float(pearson3.sf(sizes[0], *moments))
+    rng, n_parts = (
+        np.random.default_rng(1),
+        -(-n * number // (_FEW_TRIALS * _RECORDINGS)),
+    )
+    parts = np.array_split(np.arange(number), min(n_parts, number))
+    return np.hstack([score(len(part)) for part in parts])

@@ -348,12 +348,18 @@ class Permuting:
     n_permutations : int
         Number of label permutations P for the null distribution; 0 for none. If fewer
         distinct ones exist, all of them are used.
-    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+    permute : str
         Permutation scheme. ``"within_folds"``: among trials of the same training and
         test sets (and group); ``"within_groups"``: among trials of a group;
-        ``"groups"``: whole groups; ``"free"``: all trials; ``"auto"``: a valid scheme
-        for the folds and groups, whatever `n_permutations`, by the rules of
-        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        ``"groups"``: whole groups; ``"free"``: all trials; ``"transitions"`` or
+        ``"trend"``: for labels that nobody randomised, such as responses; ``"auto"``:
+        one of the first four that is valid for the folds and groups, whatever
+        `n_permutations`, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`. "transitions" exchanges
+        stretches of equal labels (within groups), which keeps the number of transitions
+        of each kind: exact if a label depends on the one before only. "trend" keeps a
+        trend of the labels over the recording, and is approximate. Both take trials in
+        the order of recording, and are not for regression.
     null : "auto" | "full" | "max"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
         bytes per position. ``"max"``: the largest score of each map, and for each

@@ -675,8 +675,11 @@ def corrected_p_values(
     ----------
     observed : float or array, shape (positions...)
         Observed scores.
-    null : array or memmap, shape (P, positions...)
-        Scores under P label permutations, the same ones at every position.
+    null : array or memmap, shape (P, positions...), or NullSummary
+        Scores under P label permutations, the same ones at every position; or what was
+        kept of them, which is for large scores. "cluster" and "tfce" need a summary
+        made with clusters, adjacency and threshold as here, and "max-step-down",
+        "cluster-size" and "cluster-depth" the whole null.
     correction : str or None, default="none"
         "none" (or None): uncorrected p-values.
         "max": the largest score of each permutation over all positions is the null;
@@ -776,59 +779,6 @@ def corrected_p_values(
     return float(p) if np.ndim(p) == 0 else p
 
 
-def p_values_from_summary(
-    observed, summary, correction="none", *, adjacency=None, threshold=0.05
-):
-    """Compute p-values as in `corrected_p_values`, from a summary of the null.
-
-    Parameters
-    ----------
-    observed : float or array, shape (positions...)
-        Observed scores, the same as for the summary.
-    summary : NullSummary
-        The summary of the null.
-    correction : str or None, default="none"
-        "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
-        "cluster", "cluster-size", "cluster-depth" or "tfce";
-        :func:`corrected_p_values` defines them.
-        P-values are for scores that are large. "cluster" and
-        "tfce" need a summary made with clusters. "max-step-down", "cluster-size" and
-        "cluster-depth" need the whole null.
-    adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
-        Which positions are neighbours, for clusters and "tfce"; the positions are
-        counted in C order. None: neighbours on the lattice of `observed`.
-        The same that the summary was made with.
-    threshold : float, default=0.05
-        p-level that a position passes to be in a cluster, for the corrections by
-        clusters: of the one side that is tested, or of both together.
-        The same that the summary was made with.
-
-    Returns
-    -------
-    p : float or array, shape (positions...)
-        Corrected p-values, exactly those of the whole null.
-
-    Raises
-    ------
-    ValueError
-        If the correction is not known, if the summary does not hold what it needs, or
-        if the scores, the adjacency or the threshold are not valid.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> observed = np.array([0.5, 0.9, 0.9])
-    >>> null = np.random.default_rng(0).uniform(0.4, 0.6, (99, 3))
-    >>> from mvpa_kfda.inference.null import summarize_null
-    >>> p_values_from_summary(observed, summarize_null(observed, null), "max")
-    array([0.92, 0.01, 0.01])
-    """
-    if not isinstance(summary, NullSummary):
-        raise invalid("summary", summary, "what summarize_null returns", TypeError)
-    how = {"adjacency": adjacency, "threshold": threshold}
-    return corrected_p_values(observed, summary, correction, **how)
-
-
 class KeptTest(NamedTuple):
     """What is kept of a test of all positions."""
 
@@ -865,77 +815,6 @@ def not_whole(summary, what, also=""):
     size = word_bytes(n * summary.exceedances.size * 4)
     words = {"n": n, "shape": shape, "size": size, "also": also}
     return ValueError(_TEXTS["not whole"].format(what=what, **words))
-
-
-@dataclass(frozen=True, eq=False)
-class Cluster:
-    """A cluster of neighbouring positions with large scores.
-
-    Attributes
-    ----------
-    mask : array of bool, shape (positions...)
-        True where the cluster is.
-    mass : float
-        Sum of the standardised scores in the cluster; negative for one of small scores,
-        which the alternatives "less" and "two-sided" find.
-    p_value : float
-        Family-wise p-value of the cluster's mass.
-    """
-
-    mask: np.ndarray
-    mass: float
-    p_value: float
-
-
-def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="greater"):
-    """Find clusters of neighbouring positions and test their mass.
-
-    Parameters
-    ----------
-    observed : array, shape (positions...)
-        Observed scores.
-    null : array or memmap, shape (P, positions...)
-        Scores under P label permutations, the same ones at every position.
-    adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
-        Which positions are neighbours, for clusters and "tfce"; the positions are
-        counted in C order. None: neighbours on the lattice of `observed`.
-    threshold : float, default=0.05
-        p-level that a position passes to be in a cluster, for the corrections by
-        clusters: of the one side that is tested, or of both together.
-    alternative : {"greater", "less", "two-sided"}, default="greater"
-        Whether to test for scores larger than under permuted labels, smaller, or
-        further from the centre, the mean over all rows.
-
-    Returns
-    -------
-    clusters : list of Cluster
-        All clusters of the observed scores, the one with the largest mass, without its
-        sign, first.
-
-    Raises
-    ------
-    ValueError
-        If there are no permutations, or if the scores, the adjacency, the threshold or
-        the alternative are not valid.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> observed = np.array([0.5, 0.9, 0.9])
-    >>> null = np.random.default_rng(0).uniform(0.4, 0.6, (99, 3))
-    >>> [(found.mask, found.p_value) for found in clusters(observed, null)]
-    [(array([False,  True,  True]), 0.01)]
-    """
-    null = Null(observed, null, adjacency, threshold, alternative)
-    labels, [masses], _ = find_islands([null])
-    p = _p_of(masses, null.cluster_maximum, null, True)
-    z = null.maps(null.observed[np.newaxis])[0].reshape(labels.shape)
-    z = -z if null.alternative == "less" else z
-    masks = {k: labels == k + 1 for k in np.argsort(-masses, kind="stable")}
-    return [
-        Cluster(mask, float(np.copysign(masses[k], z[mask].sum())), float(p[k]))
-        for k, mask in masks.items()
-    ]
 
 
 def cluster_scores(where, tests, threshold, alternative):

@@ -28,7 +28,9 @@ CLUSTER_FDR = "cluster-fdr"
 #: Which scores are tested for.
 Alternative = Literal["greater", "less", "two-sided"]
 #: The scheme of permutations, or that it is to be chosen.
-Permute = Literal["auto", "within_folds", "within_groups", "groups", "free"]
+Permute = Literal[
+    "auto", "within_folds", "within_groups", "groups", "free", "transitions", "trend"
+]
 #: The methods of groups and of comparisons, and the criteria of onsets.
 MethodName = Literal["prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon"]
 ComparisonName = Literal["permutation"]

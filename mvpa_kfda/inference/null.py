@@ -288,9 +288,10 @@ def at_positions(null, where):
 class NullSummary:
     """Summary of a permutation null that is too large to keep.
 
-    Made by :func:`summarize_null`, used by :func:`p_values_from_summary`. `moments` and
-    the maxima of clusters and TFCE are only needed for "cluster" and "tfce", and are
-    None unless requested.
+    Made by :func:`summarize_null`, used by
+    :func:`~mvpa_kfda.inference.corrections.corrected_p_values`. `moments` and the
+    maxima of clusters and TFCE are only needed for "cluster" and "tfce", and are None
+    unless requested.
 
     Attributes
     ----------

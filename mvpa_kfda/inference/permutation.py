@@ -13,13 +13,13 @@ no trace of that. So a splitter that looks at labels has to be shown the shuffle
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import expit, gammaln, log_softmax, softmax
 
 from ..utils.checks import check_count, check_option, check_per_trial, generator
 from ..utils.memory import batches, check_permutations
@@ -38,6 +38,9 @@ BLIND = _TEXTS["blind"]
 _FEWEST_ACCEPTED, _PILOT = 0.01, 1000
 #: How often the labels are in memory while they are drawn.
 _COPIES = 3
+#: Steps of the pairwise sampler, as in its paper; those of Newton's method, and the
+#: penalty of squared slopes that keeps them finite.
+_STEPS, _NEWTON, _RIDGE = 50, 30, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +52,7 @@ class Permutations:
     labels : array of int, shape (n_permutations + 1, n_trials)
         Class codes. Row 0 holds the observed labels.
     scheme : str
-        How the labels were permuted: "within_folds", "within_groups", "groups" or
-        "free".
+        How the labels were permuted, one of `SCHEMES`.
     exact : bool
         True if the rows are all distinct rearrangements, each once. A p-value from them
         is exact, not a Monte Carlo estimate.
@@ -82,6 +84,7 @@ def permute_labels(
     check=None,
     classes=None,
     alike=True,
+    time=None,
 ):
     r"""Permute labels in a way that is valid for the given folds and groups.
 
@@ -105,6 +108,8 @@ def permute_labels(
         "groups": across whole groups, for a factor that is constant within
         each group, such as patients and controls.
         "free": among all trials.
+        "transitions", "trend": within groups, if given, for labels that nobody
+        randomised, see `Stretches` and `Trending`.
         "auto": see Notes.
     random_state : int, Generator or None, default=None
         Seed, as taken by :func:`numpy.random.default_rng`.
@@ -117,6 +122,8 @@ def permute_labels(
     alike : bool, default=True
         Whether scores stay as they are when classes are renamed: not if only the
         labels that are trained on are shuffled, and not if these are numbers.
+    time : array of int, shape (n_trials,) or None, default=None
+        When trials were recorded. None: they are in that order.
 
     Returns
     -------
@@ -190,9 +197,8 @@ def permute_labels(
     >>> permuted.exact
     True
     """
-    found = arrangements_of(
-        codes, n_permutations, folds=folds, groups=groups, permute=permute, alike=alike
-    )
+    options = {"groups": groups, "permute": permute, "alike": alike, "time": time}
+    found = arrangements_of(codes, n_permutations, folds=folds, **options)
     units, scheme, rng = found.units, found.scheme, generator(random_state)
     if n_permutations == 0:
         return Permutations(found.codes[np.newaxis].copy(), scheme, exact=False)
@@ -205,7 +211,7 @@ def permute_labels(
         raise ValueError(_TEXTS["to be shown"].format(folds=folds))
     if check is not None:
         check(n_rows - 1)
-    exact = n_rows == count
+    exact = n_rows == count and units.uniform
     labels = units.all() if exact else units.draw(n_permutations, rng)
     if folds is not None and folds.rule is not None and scheme != "within_folds":
         labels = _of_same_folds(labels, found, classes, exact, rng)
@@ -272,7 +278,8 @@ def find_few(count, n_permutations, scheme, renamings=1):
     It is worth a warning where no p-value reaches 0.05. So many `renamings` of classes
     are among the arrangements, with one and the same score.
     """
-    coarse, drawn = count < FEWEST * renamings, count > n_permutations + 1
+    coarse = count < FEWEST * renamings
+    drawn = count > n_permutations + 1 or SCHEMES[scheme].approximate
     if drawn and not (n_permutations and coarse):
         return None
     numbers = {"arrangements": count, "n_permutations": n_permutations}
@@ -325,28 +332,24 @@ class Arrangements:
     #: Arrangements with the score of the labels as they are, as in `Permutations`.
     renamings: int
 
-    @property
-    def blocks(self):
-        """The block (n,) that the label of each trial never leaves."""
-        return self.units.blocks[self.units.of_trial]
-
     def check(self, n_permutations):
         """How many of so many permutations there are; refuse none and too many."""
         if self.units.count == 1:
             raise self.only_one()
-        n, each = min(n_permutations, self.units.count - 1), _COPIES * self.codes.nbytes
+        most = self.units.count - 1 if self.units.uniform else n_permutations
+        n, each = min(n_permutations, most), _COPIES * self.codes.nbytes
         check_permutations(n, each, f" for {len(self.codes)} trials")
         return n
 
     def only_one(self):
         """The error of a scheme that allows the observed labels only."""
         name = "" if self.folds is None else self.folds.name
-        alike = SCHEMES[self.scheme].alike.format(name=name)
-        return ValueError(_TEXTS["only one"].format(scheme=self.scheme, alike=alike))
+        why = SCHEMES[self.scheme].only_one.format(name=name)
+        return ValueError(_TEXTS["only one"].format(scheme=self.scheme, why=why))
 
 
 def arrangements_of(
-    codes, n_permutations, *, folds, groups=None, permute="auto", alike=True
+    codes, n_permutations, *, folds, groups=None, permute="auto", alike=True, time=None
 ):
     """The `Arrangements` of `permute_labels`, whose arguments are checked."""
     check_option("permute", permute, get_args(Permute))
@@ -364,13 +367,16 @@ def arrangements_of(
     scheme = _choose(codes, folds, groups, n_permutations > 0) if auto else permute
     if groups is None and SCHEMES[scheme].needs_groups:
         raise ValueError(_TEXTS["no groups"].format(scheme=scheme))
-    units = SCHEMES[scheme].units(codes, folds, groups)
+    if SCHEMES[scheme].in_time:
+        units = _in_time(scheme, codes, folds, groups, time)
+    else:
+        units = SCHEMES[scheme].units(codes, folds, groups)
     # Without folds, other trials are tested, whose labels stay as they are.
     renamings = units.renamings() if alike and folds is not None else 1
     return Arrangements(scheme, codes, units, folds, renamings)
 
 
-# ---------------------------------------------------------------- the four schemes
+# --------------------------------------------------------------------- the schemes
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,6 +391,13 @@ class Units:
     blocks: np.ndarray
     #: Which unit holds a trial (n,); by default every trial is one.
     of_trial: Any = ...
+    #: Whether all rearrangements are equally likely, so that they may be listed.
+    uniform: ClassVar[bool] = True
+
+    @property
+    def trial_blocks(self):
+        """The block (n,) that the label of each trial never leaves."""
+        return self.blocks[self.of_trial]
 
     @cached_property
     def count(self):
@@ -404,25 +417,25 @@ class Units:
 
     def draw(self, n_permutations, rng):
         """Labels (P + 1, n) of rearrangements at random, the observed ones first."""
-        labels = np.tile(self.codes, (n_permutations + 1, 1))
-        shuffled = labels[1:]
+        orders = np.tile(self.codes, (n_permutations + 1, 1))
+        shuffled = orders[1:]
         for members in self._members():
             # The same numbers as all at once, but an interrupt need not wait for long.
             for rows in batches(n_permutations, len(members)):
                 shuffled[rows, members] = rng.permuted(shuffled[rows, members], axis=1)
-        return np.ascontiguousarray(labels[:, self.of_trial])
+        return np.ascontiguousarray(orders[:, self.of_trial])
 
     def all(self):
         """Labels (W, n) of every rearrangement once, the observed ones first."""
         choices = [(each, _orders(self.codes[each])) for each in self._members()]
-        choices = [(each, orders) for each, orders in choices if len(orders) > 1]
-        sizes = [len(orders) for _, orders in choices]
-        labels = np.tile(self.codes, (math.prod(sizes), 1))
-        # Row r of the list takes order index[b][r] of block b.
-        index = np.unravel_index(np.arange(len(labels)), sizes)
-        for (members, orders), pick in zip(choices, index, strict=True):
-            labels[:, members] = orders[pick]
-        return np.ascontiguousarray(labels[:, self.of_trial])
+        choices = [(each, ways) for each, ways in choices if len(ways) > 1]
+        sizes = [len(ways) for _, ways in choices]
+        orders = np.tile(self.codes, (math.prod(sizes), 1))
+        # Row r of the list takes way index[b][r] of block b.
+        index = np.unravel_index(np.arange(len(orders)), (*sizes, 1))
+        for (members, ways), pick in zip(choices, index, strict=False):
+            orders[:, members] = ways[pick]
+        return np.ascontiguousarray(orders[:, self.of_trial])
 
     def _members(self):
         """The unit indices of every block in which labels can change places."""
@@ -468,17 +481,232 @@ def _groups(codes, folds, groups):
     return Units(unit_codes, np.zeros(len(names), dtype=np.intp), unit)
 
 
+@dataclass(frozen=True, eq=False)
+class Stretches:
+    r"""Stretches of equal labels, which change places in their group.
+
+    The lengths of stretches do, among those of a class, and the rounds from one stretch
+    of the class that the group begins with to its next one, as wholes: of two classes
+    all rounds are alike. The last round stays, which does not return.
+
+    The test is exact for the labels of a Markov chain, in noise of any kind. Such
+    labels have the probability
+
+    .. math:: P(y) = p(y_1) \prod_t p(y_{t+1} | y_t),
+
+    a function of the first label and of the numbers of transitions [1]_. Either
+    exchange leaves both as they are, in each group, and all exchanges together are a
+    group that acts on labellings. So the labels are as likely as all others that they
+    lead to, whatever the noise is that does not depend on them, and each of these is
+    drawn equally often. More generally the test is exact wherever lengths of a class
+    are exchangeable, as of blocks in random order; chains may differ between groups.
+
+    References
+    ----------
+    .. [1] Diaconis, P., & Freedman, D. (1980). De Finetti's theorem for Markov chains.
+       The Annals of Probability, 8(1), 115-130.
+    """
+
+    #: Lengths (u,) in blocks of one group and class, one after the other.
+    lengths: Units
+    #: The kinds of rounds, in blocks of one group, and the classes of each kind.
+    rounds: Units
+    kinds: list
+    #: The group of each stretch (u,), and the block of each trial (n,).
+    group: np.ndarray
+    trial_blocks: np.ndarray
+    #: The trials (n,), group by group and in the order of time.
+    order: np.ndarray
+    uniform: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, codes, groups, order, _):
+        """Those of codes (n,) in groups (n,), in the order of groups and time."""
+        n, code, group = len(codes), codes[order], groups[order]
+        first = np.flatnonzero(np.diff(group, prepend=-1) | np.diff(code, prepend=-1))
+        lengths = np.diff(first, append=n).astype(np.min_scalar_type(-n))
+        code, group = code[first], group[first]
+        block = _number(group * (int(codes.max()) + 1) + code)
+        by_block = np.argsort(block, kind="stable")
+        begins = np.flatnonzero(np.diff(group, prepend=-1))
+        begins = np.flatnonzero(code == code[begins][group])  # of every round
+        rounds = [tuple(each) for each in np.split(code, begins[1:])]
+        kinds = [*dict.fromkeys(rounds)]
+        round_group = 2 * group[begins]
+        round_group[np.diff(round_group, append=-1) != 0] += 1  # the last one stays
+        round_kinds = np.array([kinds.index(each) for each in rounds])
+        return cls(
+            Units(lengths[by_block], block[by_block]),
+            Units(round_kinds, _number(round_group)),
+            *([np.array(each, codes.dtype) for each in kinds], group, groups, order),
+        )
+
+    @property
+    def count(self):
+        """The number of distinct labellings, inf when past a float's range."""
+        return self.lengths.count * self.rounds.count
+
+    def renamings(self):
+        """One: the first class of each group stays what it is."""
+        return 1
+
+    def draw(self, n_permutations, rng):
+        """Labels (P + 1, n) of rearrangements at random, the observed ones first."""
+        drawn = (x.draw(n_permutations, rng) for x in (self.lengths, self.rounds))
+        return self._labels(*drawn)
+
+    def all(self):
+        """Labels (W, n) of every rearrangement once, the observed ones first."""
+        lengths, rounds = self.lengths.all(), self.rounds.all()
+        of_each = lengths.repeat(len(rounds), axis=0)
+        return self._labels(of_each, np.tile(rounds, (len(lengths), 1)))
+
+    def _labels(self, lengths, rounds):
+        """Labels (m, n) of the trials, of lengths (m, u) and rounds (m, v)."""
+        labels = np.empty((len(lengths), len(self.order)), self.kinds[0].dtype)
+        for part in batches(*labels.shape):
+            code = [[self.kinds[kind] for kind in row] for row in rounds[part]]
+            code = np.array([np.concatenate(each) for each in code])
+            block = self.group * (int(code.max()) + 1) + code
+            by_block = np.argsort(block, axis=1, kind="stable")
+            in_time = np.empty_like(lengths[part])
+            np.put_along_axis(in_time, by_block, lengths[part], axis=1)
+            in_order = np.repeat(code, in_time.ravel()).reshape(len(code), -1)
+            labels[part, self.order] = in_order
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
+class Trending(Units):
+    r"""Trials whose labels change places in their group, by the odds of a trend.
+
+    A permutation has the probability that a logistic regression on the place in the
+    group and in the recording, and on the squares of both, gives its labels, among all
+    that leave the numbers of each group as they are. They are drawn by the pairwise
+    sampler of Berrett et al. [1]_: trials in random pairs exchange labels :math:`y_i,
+    y_j` with the probability :math:`o / (1 + o)`, where
+
+    .. math:: o = \frac{q_i(y_j) q_j(y_i)}{q_i(y_i) q_j(y_j)},
+
+    in `_STEPS` steps. These are run backwards first, to one labelling from which all
+    others start: then those drawn and the observed one are exchangeable, however many
+    steps there are, if :math:`q` is true. As :math:`q` is fitted to the same labels,
+    the test is approximate.
+
+    References
+    ----------
+    .. [1] Berrett, T. B., Wang, Y., Barber, R. F., & Samworth, R. J. (2020). The
+       conditional permutation test for independence while controlling for confounders.
+       Journal of the Royal Statistical Society: Series B, 82(1), 175-197.
+    """
+
+    #: The logarithm of q, (n, c).
+    log_q: np.ndarray = None
+    #: The pairs of every step, and the labelling where all start, once they are drawn.
+    start: list = field(default_factory=list)
+    uniform: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, codes, groups, order, time):
+        """Those of codes (n,) in groups (n,), in the order of groups and time."""
+        places, (names, n) = (
+            np.empty((4, len(codes))),
+            np.unique(groups, return_counts=True),
+        )
+        places[0, order] = np.concatenate([np.linspace(-1, 1, each) for each in n])
+        places[1, np.argsort(time)] = np.linspace(-1, 1, len(codes))
+        places[2:] = places[:2] ** 2
+        columns = np.column_stack([groups[:, np.newaxis] == names, places.T])
+        return cls(codes, groups, ..., _fit_logistic(columns, codes))
+
+    def draw(self, n_permutations, rng):
+        """Labels (P + 1, n) of rearrangements at random, the observed ones first."""
+        if not self.start:
+            steps = [self._draw_pairs(rng) for _ in range(_STEPS)]
+            hub = self.codes[:, np.newaxis].copy()
+            for pairs in steps[::-1]:
+                self._exchange(hub, pairs, rng)
+            self.start.extend((steps, hub))
+        steps, hub = self.start
+        labels = np.empty((n_permutations + 1, len(self.codes)), self.codes.dtype)
+        labels[0] = self.codes
+        # A stream of random numbers for each step, so that batches change nothing.
+        streams = [*map(generator, rng.integers(2**63, size=len(steps)).tolist())]
+        for rows in batches(n_permutations, len(self.codes)):
+            drawn = np.repeat(hub, rows.stop - rows.start, axis=1)  # (n, m), fast
+            for pairs, stream in zip(steps, streams, strict=True):
+                self._exchange(drawn, pairs, stream)
+            labels[1:][rows] = drawn.T
+        return labels
+
+    def _draw_pairs(self, rng):
+        """Two arrays of trials: random pairs, each in one group."""
+        order = np.lexsort((rng.random(len(self.codes)), self.blocks))
+        first, second = order[:-1], order[1:]
+        together = self.blocks[first] == self.blocks[second]
+        # Every other one of a group: an odd one is left.
+        starts = np.flatnonzero(np.diff(self.blocks[order], prepend=-1))
+        rank = np.arange(len(order)) - np.repeat(starts, np.bincount(self.blocks))
+        together &= rank[:-1] % 2 == 0
+        return first[together], second[together]
+
+    def _exchange(self, labels, pairs, rng):
+        """Let labels (n, m) change places in pairs, as the odds have it."""
+        i, j = pairs
+        a, b = labels[i], labels[j]
+        gain = self.log_q[i] - self.log_q[j]
+        chance = expit(gain[:, np.newaxis] - gain[:, :, np.newaxis])  # (pairs, a, b)
+        random = rng.random(a.T.shape, np.float32).T
+        swap = random < chance[np.arange(len(i))[:, np.newaxis], a, b]
+        labels[i], labels[j] = np.where(swap, b, a), np.where(swap, a, b)
+
+
+def _fit_logistic(columns, codes):
+    """Log-probabilities (n, c) of classes by columns (n, k), with a slight ridge."""
+    # By Newton's method, to the last digits: what it says does not depend on a version.
+    targets = np.eye(int(codes.max()) + 1)[codes]
+    (n, k), c = columns.shape, targets.shape[1]
+    weights = np.zeros((k, c))
+    products = (columns[:, :, np.newaxis] * columns[:, np.newaxis]).reshape(n, -1)
+    for _ in range(_NEWTON):
+        q = softmax(columns @ weights, axis=1)
+        gradient = columns.T @ (targets - q) - _RIDGE * weights
+        spread = q[:, :, np.newaxis] * (np.eye(c) - q[:, np.newaxis])
+        curved = (products.T @ spread.reshape(n, -1)).reshape(k, k, c, c)
+        curved = curved.swapaxes(1, 2).reshape(k * c, -1) + _RIDGE * np.eye(k * c)
+        weights += np.linalg.solve(curved, gradient.ravel()).reshape(k, c)
+    return log_softmax(columns @ weights, axis=1)
+
+
+def _in_time(scheme, codes, folds, groups, time):
+    """The units of a scheme that takes labels in the order of time."""
+    group = np.zeros(len(codes), np.intp) if groups is None else _number(groups)
+    time = np.arange(len(codes)) if time is None else time
+    about = codes, group, np.lexsort((time, group)), time
+    if np.bincount(Stretches.of(*about).lengths.blocks).max() == 1:
+        raise ValueError(_TEXTS["no order"].format(scheme=scheme))
+    if folds is not None and folds.balanced:
+        raise ValueError(_TEXTS["averages"].format(scheme=scheme))
+    return SCHEMES[scheme].units(*about)
+
+
 @dataclass(frozen=True)
 class Scheme:
     """Which labels may change places."""
 
-    #: The units that do, of codes, folds and groups.
+    #: The units that do, of codes, folds and groups; if it takes trials in time, of
+    #: codes, groups, the order of trials by groups and time, and time.
     units: Callable
-    #: Among which {trials} they are permuted.
+    #: Among which {trials} they are permuted, or how.
     words: str
-    #: Which trials have the same label if only one arrangement is possible.
-    alike: str = "given"
+    #: Why only one arrangement is possible, where it is.
+    only_one: str = "the trials given all have the same label"
     needs_groups: bool = False
+    in_time: bool = False
+    #: Whether labels are as likely as the observed ones only by an estimate.
+    approximate: bool = False
+    #: What a text cites.
+    source: str = ""
 
 
 #: The schemes by name.
@@ -486,18 +714,37 @@ SCHEMES = {
     "within_folds": Scheme(
         _within_folds,
         "among {trials} of the same training and test sets{and_group}",
-        "that share a fold of {name} (and a group, if given)",
+        "the trials that share a fold of {name} (and a group, if given) all have the "
+        "same label",
     ),
     "within_groups": Scheme(
         lambda codes, folds, groups: Units(codes, _number(groups)),
         "among {trials} of the same group",
-        "of a group",
+        "the trials of a group all have the same label",
         needs_groups=True,
     ),
     "groups": Scheme(_groups, "across whole groups", needs_groups=True),
     "free": Scheme(
         lambda codes, folds, groups: Units(codes, np.zeros(len(codes), np.intp)),
         "among all {trials}",
+    ),
+    "transitions": Scheme(
+        Stretches.of,
+        "by exchanging the lengths of stretches of equal labels, among those of the "
+        "same class{and_group}, and rounds of stretches between those of one class, "
+        "which keeps the number of transitions of each kind",
+        "in each group, stretches of a class are equally long, and rounds of classes "
+        "alike",
+        in_time=True,
+        source="Diaconis1980",
+    ),
+    "trend": Scheme(
+        Trending.of,
+        "among {trials}{of_group}, with probabilities from a logistic regression of "
+        "the labels on the position of trials and its square (an approximate test)",
+        in_time=True,
+        approximate=True,
+        source="Berrett2020",
     ),
 }
 

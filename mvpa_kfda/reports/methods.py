@@ -211,8 +211,13 @@ def _scheme(result, noun):
     trials = f"{noun}s" if result.n_repeats == 1 else "trials"
     if result.tests_other_trials or p.get("train_on"):
         trials = f"training {trials}"
-    group = " (and the same group)" if result.groups is not None else ""
-    return f" {SCHEMES[p['permute']].words.format(trials=trials, and_group=group)}"
+    scheme, grouped = SCHEMES[p["permute"]], result.groups is not None
+    words = scheme.words.format(
+        trials=trials,
+        and_group=" (and the same group)" if grouped else "",
+        of_group=" of the same group" if grouped else "",
+    )
+    return f" {words}" + (f" [@{scheme.source}]" if scheme.source else "")
 
 
 def _measured(result, metric):
