@@ -107,7 +107,8 @@ def test_peaks_and_views_of_images(alternative):
     group = group_inference(subjects(kind="regions"), "sign-flip", **options)
     best = BEST[alternative]
     assert group.peaks("none", alpha=0.999)["score"].iloc[0] == group.scores[best]
-    picture = make_picture(group, None, "none", 0.05, None, None, "region")
+    tested = None, "none", 0.05, 0.05, "greater"
+    picture = make_picture(group, "region", tested, (None, None))
     assert np.argmax(picture.favour) == best
 
 
@@ -117,7 +118,7 @@ def test_topomaps_of_a_subject_follow_what_is_asked(alternative):
     scores = np.full(result.shape, 0.5)
     scores[1, 0], scores[2, 2] = 0.9, 0.0
     result = replace(result, metrics={"accuracy": scores})
-    options = {"threshold": 0.05, "alternative": alternative}
-    picture = make_picture(result, None, "none", 0.05, None, None, "sensor", **options)
+    tested = None, "none", 0.05, 0.05, alternative
+    picture = make_picture(result, "sensor", tested, (None, None))
     assert np.argmax(picture.favour.max(axis=0)) == best
     assert best in topomap_samples(result.places, None, picture.favour)

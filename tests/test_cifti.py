@@ -480,7 +480,8 @@ def test_groups_of_subjects(tmp_path):
 
 @pytest.mark.parametrize("alpha", [1e-6, 0.999])
 def test_voxels_are_cut_where_they_are_best(result, alpha):
-    shown = make_picture(result, "accuracy", "max", alpha, None, None, "place")
+    tested = "accuracy", "max", alpha, 0.05, "greater"
+    shown = make_picture(result, "place", tested, (None, None))
     assert shown.marked.any() == (alpha > 0.5)
     part, picture = brains.on_part(result, shown, "stat_map")
     cut = brains.choose_cuts(part, picture, "ortho", None)

@@ -12,11 +12,11 @@ from mvpa_kfda import compare, group_inference, searchlight
 from mvpa_kfda.group.second_level import RecombinedNull, draw_recombinations
 from mvpa_kfda.inference.corrections import nearest_to_zero
 from mvpa_kfda.inference.null import Null
-from mvpa_kfda.results.decoding import TimeRegressionResult
 from mvpa_kfda.results.epochs import (
     GeneralizationResult,
     SensorTimeResult,
     TimeFrequencyResult,
+    TimeRegressionResult,
     TimeResult,
 )
 from mvpa_kfda.utils.rounding import rounded

@@ -14,7 +14,7 @@ from mvpa_kfda import TrueDiscoveries, decode_arrays, group_inference, load_resu
 from mvpa_kfda.inference import discoveries
 from mvpa_kfda.inference.discoveries import Calibration, calibrate, n_true, rank
 from mvpa_kfda.inference.null import ALTERNATIVES, Null
-from mvpa_kfda.results.discoveries import levels_of
+from mvpa_kfda.results.clusters import levels_of
 from mvpa_kfda.results.epochs import GeneralizationResult
 from test_cluster_tables import MAPS, TRUE, maps, neighbours, sets_of
 

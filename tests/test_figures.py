@@ -386,7 +386,7 @@ def test_labels_are_text_and_not_html():
     result = result_of("TimeResult")
     classes = np.array(["<b>", '"&'])
     html = replace(result, classes=classes)._repr_html_()
-    assert "2 classes (&lt;b&gt;, &quot;&amp;)" in html
+    assert "2 classes (&lt;b&gt;, &#34;&amp;)" in html
     assert "<b>" not in html
 
 

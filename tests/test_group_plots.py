@@ -12,8 +12,7 @@ from scipy import stats
 
 from build import region_space, surface_space, volume_space
 from mvpa_kfda.data.space import FeatureSpace
-from mvpa_kfda.results.comparison import ComparisonResult
-from mvpa_kfda.results.group import GroupResult
+from mvpa_kfda.results.group import ComparisonResult, GroupResult
 from mvpa_kfda.results.patterns import pack_info
 from mvpa_kfda.results.places import Places
 from mvpa_kfda.viz import brains

@@ -77,7 +77,6 @@ from mvpa_kfda.reports.vocabulary import (
     splitter_words,
 )
 from mvpa_kfda.results.base import SubjectResult
-from mvpa_kfda.results.comparison import COMPARISON_TESTS
 from mvpa_kfda.results.fields import RESULTS
 from mvpa_kfda.utils.axes import AXES
 from mvpa_kfda.utils.plain import recorded
@@ -748,7 +747,7 @@ def test_grammar_of_groups_without_a_chance_level(alternative):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize("method", COMPARISON_TESTS)
+@pytest.mark.parametrize("method", get_args(ComparisonName))
 @pytest.mark.parametrize("kind", ["TimeResult", "DecodingResult", "VolumeResult"])
 def test_grammar_of_comparisons(method, kind):
     for alternative in ("two-sided", "greater"):
@@ -900,8 +899,7 @@ def named_entries():
     words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
     words |= {f"onset {name}": each for name, each in ONSETS.items()}
-    for entries in (SCHEMES, COMPARISON_TESTS):
-        words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
+    words |= {f"{name} of schemes": each.words for name, each in SCHEMES.items()}
     for each in kernels.SAMPLING:
         approximated = kernels.approximated(kernels.Linear(), kernels.Nystrom(5, each))
         words[each] = written("kernel")(recorded(approximated))
@@ -946,7 +944,6 @@ def test_names_that_are_listed_are_those_of_the_entries():
         (CorrectionName, CORRECTIONS),
         (Permute, ("auto", *SCHEMES)),
         (MethodName, GROUP_METHODS),
-        (ComparisonName, COMPARISON_TESTS),
         (OnsetName, ONSETS),
     ):
         assert get_args(names) == (*there,)

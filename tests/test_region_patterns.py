@@ -24,7 +24,7 @@ from mvpa_kfda import (
 from mvpa_kfda.data.space import RegionSpace
 from mvpa_kfda.decoding import positions
 from mvpa_kfda.results.images import VolumeResult
-from mvpa_kfda.viz.patterns import _cuts
+from mvpa_kfda.viz.brains import _cuts
 
 # Region 1 has fewer features than half of the trials, region 2 more than trials.
 N, RUNS, SIZES = 48, 4, (6, 70)

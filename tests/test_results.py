@@ -12,8 +12,7 @@ from numpy.testing import assert_array_equal
 
 import build
 from mvpa_kfda.results.base import Result, SubjectResult
-from mvpa_kfda.results.decoding import DecodingResult
-from mvpa_kfda.results.epochs import TimeFrequencyResult, TimeResult
+from mvpa_kfda.results.epochs import DecodingResult, TimeFrequencyResult, TimeResult
 from mvpa_kfda.results.group import TestedMap
 from mvpa_kfda.results.load import RESULTS, load_result
 from mvpa_kfda.utils import files as hdf5

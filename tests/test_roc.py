@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.model_selection import KFold, ShuffleSplit, cross_val_predict
 
 from mvpa_kfda import KernelFDA, Ridge, Tuned, cross_validate, decode_arrays
-from mvpa_kfda.results.decoding import DecodingResult
+from mvpa_kfda.results.epochs import DecodingResult
 from mvpa_kfda.utils.plain import as_call
 from mvpa_kfda.viz.diagnostics import plot_roc
 

@@ -7,7 +7,7 @@ import build
 from mvpa_kfda import TimeResult, cross_validate, methods_text
 from mvpa_kfda.reports.html import SCORES, table_html, worded
 from mvpa_kfda.reports.summary import word_answer
-from mvpa_kfda.results.decoding import DecodingResult
+from mvpa_kfda.results.epochs import DecodingResult
 from mvpa_kfda.utils.rounding import number, p_words, percent, rounded, rounded_down
 
 

@@ -63,7 +63,7 @@ def test_the_diagonal_of_other_trials_has_no_groups_of_those_trained_with():
 
 def test_a_bound_of_one_half_is_a_majority():
     result = SimpleNamespace(metrics={BOUND: np.array([0.25, 0.5, np.nan])})
-    marked, label = marking(result, BOUND, "max", 0.05, "time")
+    marked, label = marking(result, "time", BOUND, "max", 0.05)
     assert_array_equal(marked, [False, True, False])
     assert label.startswith("majority")
 

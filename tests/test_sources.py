@@ -29,7 +29,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.data.sources import find_source_neighbours, unpack_form
 from mvpa_kfda.utils.checkpoint import Checkpoint
-from mvpa_kfda.viz.sources import plot_sources
+from mvpa_kfda.viz.maps import plot_sources
 
 RADIUS = 15.0
 KINDS = ("surface", "volume", "mixed")

@@ -102,6 +102,9 @@ def test_stub_marker_and_texts_are_packaged():
         *texts,
         "reports/references.bib",
         "reports/templates/*",
+        "verification/verdict.html",
+        "viz/caption.html",
+        "viz/notebook.html",
     ]
     assert packaged == ["__init__.pyi", "py.typed", *texts]
     assert all([*PACKAGE.glob(name)] for name in packaged)

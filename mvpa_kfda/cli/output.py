@@ -21,8 +21,7 @@ from ..utils.checks import counted
 from ..utils.files import write_whole
 from ..utils.rounding import rounded_down
 from ..utils.text import plain_cells, tell
-from ..viz.brains import fits_glass_brain, kinds_of
-from ..viz.patterns import part_to_draw
+from ..viz.brains import fits_glass_brain, kinds_of, part_to_draw
 
 ALPHA = 0.05
 

@@ -36,7 +36,7 @@ from ..metrics.scores import (
     read_scoring,
     record_pairs,
 )
-from ..results.decoding import DecodingResult, RegressionResult
+from ..results.epochs import DecodingResult, RegressionResult
 from ..utils.checkpoint import digest
 from ..utils.checks import (
     check_array,

@@ -30,17 +30,18 @@ from ..data.epochs import (
 from ..data.sources import find_source_neighbours, open_sources, rescale
 from ..data.trials import Confounds, Trials, make_trials
 from ..kfda.kernels import Adjacency, for_channels
-from ..results.decoding import TimeRegressionResult
 from ..results.epochs import (
     GeneralizationResult,
     SensorTimeResult,
+    SourceResult,
+    SourceTimeResult,
     TimeFrequencyResult,
+    TimeRegressionResult,
     TimeResult,
     exempt_cells,
 )
 from ..results.patterns import pack_info
 from ..results.places import sensor_time_adjacency
-from ..results.sources import SourceResult, SourceTimeResult
 from ..utils.axes import AXES
 from ..utils.checkpoint import open_checkpoint
 from ..utils.checks import (

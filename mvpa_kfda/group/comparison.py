@@ -6,6 +6,7 @@ A map of differences is tested against the differences under the same permuted l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 
@@ -13,8 +14,8 @@ from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_val
 from ..inference.listed import ComparisonName
 from ..inference.null import ALTERNATIVES, Alternative, as_precise_as
 from ..results.base import Result, SubjectResult
-from ..results.comparison import COMPARISON_TESTS, ComparisonResult
 from ..results.fields import keeps_warnings
+from ..results.group import ComparisonResult
 from ..results.load import load_result
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted, quoted, warn
@@ -133,7 +134,7 @@ def compare(
     >>> comparison.scores > 0.2, comparison.pvalues() <= 0.05
     (True, True)
     """
-    check_option("method", method, COMPARISON_TESTS)
+    check_option("method", method, get_args(ComparisonName))
     corrections = check_corrections(correction, method)
     check_option("alternative", alternative, ALTERNATIVES)
     check_share("alpha", alpha, such_as=", such as 0.05")

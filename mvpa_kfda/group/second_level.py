@@ -63,8 +63,7 @@ from ..inference.null import (
 )
 from ..inference.prevalence import largest_order, order_p, prevalence_p
 from ..results.fields import keeps_warnings
-from ..results.group import GroupResult
-from ..results.population import NULLS, share_of
+from ..results.group import NULLS, GroupResult, share_of
 from ..utils.checks import (
     Seed,
     check_count,

@@ -2,7 +2,7 @@
 
 Corrections and schemes are the entries in :mod:`mvpa_kfda.inference.corrections` and
 :mod:`mvpa_kfda.inference.permutation`, methods and criteria those in
-:mod:`mvpa_kfda.group.second_level`, :mod:`mvpa_kfda.results.comparison` and
+:mod:`mvpa_kfda.group.second_level`, :mod:`mvpa_kfda.group.comparison` and
 :mod:`mvpa_kfda.group.latency`, in their order. Nothing else is loaded here.
 """
 

@@ -15,8 +15,8 @@ import numpy as np
 from ..inference.corrections import CORRECTIONS, NAMED
 from ..metrics.scores import mean_of_permuted, metric_in_text
 from ..results.base import Result, SubjectResult
-from ..results.comparison import ComparisonResult
 from ..results.finding import Finding
+from ..results.group import ComparisonResult
 from ..results.latency import Latency
 from ..utils.checks import capital
 from ..utils.rounding import brief, p_words, rounded

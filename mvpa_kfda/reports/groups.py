@@ -9,7 +9,6 @@ from ..group.second_level import METHODS
 from ..inference.corrections import ADJUSTMENTS
 from ..kfda.penalties import MOST_OF_SECOND
 from ..metrics.scores import mean_of_permuted
-from ..results.comparison import COMPARISON_TESTS
 from ..utils.checks import check_option, counted, plural, some_of
 from ..viz.style import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
@@ -149,7 +148,6 @@ def comparison_paragraphs(result, asked):
         is_named=is_named,
         of_a=_analysis(result.parameters.get("a") or {}),
         of_b=_analysis(result.parameters.get("b") or {}),
-        test=COMPARISON_TESTS[result.method],
     )
 
 

@@ -18,8 +18,7 @@ from ..inference.permutation import SCHEMES
 from ..kfda.penalties import MOST_OF_SECOND
 from ..metrics.scores import find_metric, is_of_one_class
 from ..results.base import Result, SubjectResult
-from ..results.comparison import ComparisonResult
-from ..results.group import GroupResult
+from ..results.group import ComparisonResult, GroupResult
 from ..results.latency import Latency
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted, enumerated

@@ -20,11 +20,10 @@ from ..results.group import TestedMap
 from ..results.latency import Latency
 from ..utils.plain import as_call, is_record
 from ..utils.rounding import percent
-from ..viz.brains import fits_glass_brain, kinds_of
+from ..viz.brains import fits_glass_brain, kinds_of, part_to_draw
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
 from ..viz.diagnostics import plot_predictions, plot_roc
 from ..viz.interactive import views_of
-from ..viz.patterns import part_to_draw
 from ..viz.style import (
     BOUND,
     CORRECTION_LABELS,

@@ -10,10 +10,9 @@ from os import PathLike
 import numpy as np
 
 from ..results.base import Result, SubjectResult
-from ..results.comparison import ComparisonResult
 from ..results.fields import RESULTS
 from ..results.finding import Finding
-from ..results.group import TestedMap
+from ..results.group import ComparisonResult, TestedMap
 from ..results.latency import Latency
 from ..utils.checks import capital, counted
 from ..utils.rounding import rounded

@@ -21,6 +21,7 @@ from ..utils.checks import (
 )
 from ..utils.plain import as_call
 from ..utils.rounding import number, p_words
+from ..utils.text import templates
 from .citations import name
 
 _FOLDER = Path(__file__).parent / "templates"
@@ -58,22 +59,13 @@ def source(template):
 
 @cache
 def _environment():
-    """The templates, compiled once; jinja2 is what MNE-Python and nilearn use."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
-
-    made = Environment(
-        loader=FileSystemLoader(_FOLDER, encoding="utf-8"),
-        autoescape=select_autoescape(["html"]),
-        undefined=StrictUndefined,
-    )
+    """The templates, compiled once."""
     words = (as_call, capital, counted, enumerated, name, number)
     words += (p_words, plural, ranged, some_of, times_words, zip)
     known = {each.__name__: each for each in words}
     known |= {"all": all_of, "each": _each, "is_finite": _is_finite}
     known["names"] = lambda values: [*map(name, values)]
-    made.filters |= known
-    made.globals |= known
-    return made
+    return templates(_FOLDER, **known)
 
 
 def macro(template, name):

@@ -2,9 +2,8 @@
 
 A `Result` can be saved. Most results are a `ScoreMap`: scores at every position of a
 map, with p-values, a table and figures. A `SubjectResult` has the scores of permuted
-labels for that, with the mixin of `mvpa_kfda.results.summaries` perhaps only a summary
-of them; what was tested over subjects or between results has p-values alone, see
-`mvpa_kfda.results.group`.
+labels for that, with a `SummariesMixin` perhaps only a summary of them; what was tested
+over subjects or between results has p-values alone, see `mvpa_kfda.results.group`.
 """
 
 from __future__ import annotations
@@ -40,17 +39,18 @@ from ..utils.files import refuse_image, same_content, write_result_file
 from ..utils.fingerprints import PROJECTIONS, checksum_of
 from ..utils.rounding import rounded
 from ..viz.notebook import make_html
-from ..viz.null import plot_map_null
+from ..viz.null import largest_scores, plot_map_null
 from ..viz.style import make_figure
-from .clusters import ClusterMaps, cluster_table, refuse_single
-from .discoveries import (
+from .clusters import (
     TrueDiscoveries,
     calibrate_map,
+    cluster_table,
     labels_above,
     levels_of,
     of_sides,
+    refuse_single,
 )
-from .fields import arrays, figure_method, optional_array, plain, plain_values, record
+from .fields import CONVERTED, figure_method, plain, plain_values, record
 from .finding import Finding
 from .places import Places
 from .procedure import OptionsMixin
@@ -213,12 +213,9 @@ class Result:
         """Whether the other result has the same type and the same fields."""
         if type(self) is not type(other):
             return NotImplemented
-        return same_content(*(each._compared() for each in (self, other)))
-
-    def _compared(self):
-        """Map the names of the fields that make results equal to their values."""
-        how = ("options", "inputs")
-        return {k: v for k, v in self._content().items() if k not in how}
+        # Results are equal however they were made.
+        free = {"options": None, "inputs": None}
+        return same_content(*(each._content() | free for each in (self, other)))
 
 
 @record
@@ -234,6 +231,12 @@ class ScoreMap(Result):
     axes: ClassVar[dict[str, str]] = {}
 
     has_p: ClassVar[bool] = True
+
+    def __post_init__(self):
+        """Normalize the values, which may come from a file."""
+        for each in fields(self):
+            if each.type in CONVERTED:
+                self._convert(CONVERTED[each.type], each.name)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -343,10 +346,8 @@ class ScoreMap(Result):
         ValueError
             If the result has no such metric, or if the metric is a table.
         """
-        metric, allowed = (
-            self.scoring[0] if metric is None else metric,
-            self.scalar_metrics,
-        )
+        metric = self.scoring[0] if metric is None else metric
+        allowed = self.scalar_metrics
         if isinstance(metric, str) and metric in set(self.scoring).difference(allowed):
             raise ValueError(
                 f"The metric {metric!r} is not one number per position, so it has no "
@@ -829,10 +830,8 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(np.asarray, "classes", "y", "predicted", *self.axes)
-        self._convert(optional_array, "groups")
+        super().__post_init__()
         self._convert(plain_values, "metrics", "penalty")
-        self._convert(arrays, "nulls", "fold_metrics", "repeats")
         self._convert(lambda tests: tuple(map(np.asarray, tests)), "tests")
         if self.trains is not None:
             self._convert(lambda trains: tuple(map(np.asarray, trains)), "trains")
@@ -861,7 +860,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     @property
     def n_tested(self) -> int:
         """Number of trials that have predictions."""
-        return len(self.y)
+        return len(self.y_tested)
 
     @property
     def scores(self) -> Scores:
@@ -871,7 +870,14 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     @property
     def null(self) -> NDArray:
         """Scores of the first metric under permuted labels, (P, positions...)."""
-        return self.nulls.get(self.scoring[0], np.empty((0, *self.shape)))
+        name = self.scoring[0]
+        if name in self._kept("null_summaries"):
+            raise ValueError(
+                "result.null was not kept, to save memory; result.null_max has the "
+                "largest score of each permuted map, and result.pvalues() works. For "
+                "all maps run the analysis again with null='full'."
+            )
+        return self.null_of(name)
 
     @property
     def chance(self) -> float:
@@ -919,7 +925,9 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     @property
     def n_permutations(self) -> int:
         """Number of label permutations, not counting the observed labels."""
-        return max((len(null) for null in self.nulls.values()), default=0)
+        counts = [len(null) for null in self.nulls.values()]
+        kept = self._kept("null_summaries").values()
+        return max([*counts, *(int(x["n_permutations"]) for x in kept)], default=0)
 
     @property
     def folds(self) -> list[tuple[NDArray, NDArray]]:
@@ -964,7 +972,22 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     @property
     def is_tested_twice(self) -> bool:
         """Whether two null hypotheses have to be rejected."""
-        return False
+        names = self.scalar_metrics
+        return any(self._null_kept(name, second=True) is not None for name in names)
+
+    #: The positions that are exempt from the second test, or None.
+    _exempt: ClassVar[Any] = None
+
+    def _kept(self, field):
+        """What a field holds by metric, which not all kinds of results have."""
+        return vars(self).get(field, {})
+
+    def _null_kept(self, metric, second=False):
+        """What was kept of the null of a metric in one of the tests, or None."""
+        summaries = self._kept("second_summaries" if second else "null_summaries")
+        if metric in summaries:
+            return NullSummary.from_arrays(summaries[metric])
+        return self._kept("second_nulls" if second else "nulls").get(metric)
 
     @property
     def is_tuned(self) -> bool:
@@ -1022,11 +1045,18 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             Correction for testing many positions: "none", "max", "max-step-down",
             "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size",
             "cluster-depth" (time courses only) or "tfce", described in
-            `mvpa_kfda.inference.corrections`.
+            `mvpa_kfda.inference.corrections`. On brain maps, clusters are connected by
+            `adjacency`, and over time also across adjacent time points. Cluster
+            p-values refer to whole clusters, and "tfce" may mark positions without an
+            effect next to one that has an effect. Results that may keep a summary of
+            the permuted maps have "cluster" and "tfce" with ``null="auto"`` or
+            ``"full"``; "cluster-size", "max-step-down" and alternatives other than
+            "greater" require ``"full"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            Cluster-forming threshold (a p-value), for corrections by clusters.
+            Cluster-forming threshold (a p-value), for corrections by clusters; 0.05 if
+            not all permuted maps were kept.
         alternative : {"greater", "less", "two-sided"}
             Whether to test for scores above those of permuted labels, below them, or
             further from their mean. Decoding usually tests for "greater".
@@ -1034,12 +1064,14 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         Returns
         -------
         p : float or array
-            One p-value per position; a float for a single position.
+            One p-value per position, NaN where decoding was not possible; a float for a
+            single position.
 
         Raises
         ------
         ValueError
-            If the metric or the correction is unknown, or without permutations.
+            If the metric or the correction is unknown, without permutations, or if
+            the correction needs more of the null than was kept.
 
         References
         ----------
@@ -1050,8 +1082,12 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         tests = self.permuted(metric, "p-values")
         check_option("alternative", alternative, ALTERNATIVES)
         how = {"threshold": threshold, "alternative": alternative}
-        nulls = nulls_of(tests, adjacency=self.places.adjacency(), **how)
-        return plain(correct(nulls, correction))
+        return plain(self._p_of_tests(tests, metric, correction, **how))
+
+    def _p_of_tests(self, tests, metric, correction, **options):
+        """The p-values (positions...) of tests of a metric, under a correction."""
+        nulls = nulls_of(tests, adjacency=self.places.adjacency(), **options)
+        return correct(nulls, correction)
 
     def permuted(self, metric: str, what: str) -> list[Any]:
         """Return what was kept of the tests of a metric, or raise an error.
@@ -1195,7 +1231,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         how = {"threshold": threshold, "alternative": alternative}
         p = np.asarray(self.pvalues(correction, metric=metric, **how))
         strength, height = self._cluster_scores(metric, **how)
-        maps = ClusterMaps(
+        return cluster_table(
             places=self.places,
             scores=np.asarray(self.metrics[metric]),
             chance=self.chances[metric],
@@ -1207,7 +1243,6 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             of_clusters=CORRECTIONS[correction].of_clusters,
             levels=self._levels(metric, alternative, alpha),
         )
-        return cluster_table(maps)
 
     def _cluster_scores(self, metric, **options):
         """What clusters are formed of, NaN if not kept, and at which height."""
@@ -1298,12 +1333,15 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             them, and the positions that are ``exempt`` from the test, or None. Empty
             without permutations.
         """
-        return self._kept_tests(metric)
-
-    def _kept_tests(self, metric):
-        """What was kept of each test of a metric."""
-        null = self.null_of(metric)
-        return [KeptTest(np.asarray(self.metrics[metric]), null)] if len(null) else []
+        scores = np.asarray(self.metrics[metric])
+        null, second = (self._null_kept(metric, each) for each in (False, True))
+        if isinstance(null, np.ndarray) and not len(null):
+            null = None
+        tests = [] if null is None else [KeptTest(scores, null)]
+        if second is not None:
+            scores = self._kept("second_scores").get(metric, self.metrics[metric])
+            tests.append(KeptTest(scores, second, self._exempt))
+        return tests
 
     def to_dataframe(
         self,
@@ -1461,3 +1499,32 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         if self.members is None:
             return f"{counted(n, 'trial')} (trained on averages of {k})"
         return f"{counted(n, 'average')} of {k} trials ({n * k})"
+
+
+@record
+class SummariesMixin:
+    """A result whose null may be summarised; comes before `SubjectResult` as a base.
+
+    Parameters
+    ----------
+    nulls : dict of str -> array, shape (P, positions...)
+        Name -> scores under permuted labels, in single precision. Empty if only a
+        summary was kept.
+    null_summaries : dict of str -> dict
+        Name -> summary that was kept instead, see
+        `mvpa_kfda.inference.null.NullSummary`.
+    """
+
+    null_summaries: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def null_max(self) -> NDArray:
+        """The largest score of the first metric in each permuted map, (P,)."""
+        kept = self._null_kept(self.scoring[0])
+        return np.empty(0) if kept is None else largest_scores(kept)
+
+    def _check_summaries(self, shape, fitting):
+        """Raise a ValueError unless the summaries are of so many positions."""
+        for name in self.null_summaries:
+            if self._null_kept(name).exceedances.shape != shape:
+                raise ValueError(f"The summary of {name!r} does not fit {fitting}.")

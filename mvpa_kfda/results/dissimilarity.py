@@ -39,16 +39,10 @@ Pairs = Sequence[tuple[Any, Any]] | NamedPairs
 
 
 class MatricesMixin:
-    """A result that may have matrices of pairs of its `classes` at its `places`."""
+    """A result that may have `matrices` of pairs of its `classes` at its `places`.
 
-    @property
-    def matrices(self) -> dict[str, NDArray]:
-        """Tables of pairs (positions..., c (c - 1) / 2) by their kind."""
-        raise NotImplementedError
-
-    def _advise(self, kind):
-        """Say how to have a matrix that is not there."""
-        raise NotImplementedError
+    `_advise` says how to have a matrix of a kind that is not there.
+    """
 
     @property
     def pairs(self) -> list[tuple[Any, Any]]:
@@ -340,18 +334,16 @@ class EvidenceMixin(DissimilarityMixin):
         super().__post_init__()
         if self.class_scores is None:
             return
-        self._convert(np.asarray, "class_scores")
-        expected = (*self._scored_shape, self.n_tested, len(self.classes))
+        shape = self.shape[: self._n_scored_axes]
+        expected = (*shape, self.n_tested, len(self.classes))
         if self.class_scores.shape != expected:
             raise ValueError(
                 f"class_scores must have shape (positions..., n_trials, n_classes) "
                 f"{expected}; got {self.class_scores.shape}."
             )
 
-    @property
-    def _scored_shape(self):
-        """The shape of the positions that have class scores."""
-        return self.shape
+    #: How many axes the positions have that class scores are kept of; None: all.
+    _n_scored_axes: ClassVar[int | None] = None
 
     def decision_values(self) -> NDArray:
         """Return decision values of trials, positive for the second of two classes.

@@ -1,4 +1,4 @@
-"""Results of decoding epochs: over time, frequencies, sensors, and pairs of times.
+"""Results of one set of features, and of epochs and source estimates over time.
 
 Results are frozen objects that hold everything needed to redo the analysis.
 """
@@ -11,25 +11,33 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.corrections import (
-    CORRECTIONS,
-    CorrectionName,
-    KeptTest,
-    check_correction,
-)
-from ..inference.null import Alternative, NullSummary
+from ..data.sources import unpack_form
+from ..inference.corrections import CORRECTIONS, CorrectionName, check_correction
+from ..inference.null import Alternative
+from ..metrics.auc import Roc, make_roc
 from ..utils.axes import axes_of
 from ..utils.checks import check_share, counted, quoted
 from ..viz.confusion import plot_recall
-from ..viz.diagnostics import plot_flexibility
-from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
+from ..viz.diagnostics import (
+    plot_flexibility,
+    plot_predictions,
+    plot_roc,
+    plot_tuning,
+)
+from ..viz.maps import (
+    plot_generalization,
+    plot_sensors,
+    plot_sources,
+    plot_time_frequency,
+)
+from ..viz.null import plot_null
 from ..viz.time import plot_time
-from .base import SubjectResult
+from .base import Scores, SubjectResult, SummariesMixin
 from .dissimilarity import EvidenceMixin
-from .fields import arrays, figure_method, record, result_kind
+from .fields import figure_method, record, result_kind
 from .patterns import PatternsMixin, unpack_info
 from .places import check_pairs
-from .summaries import SummariesMixin
+from .views import MAPS, make_source_estimate, map_of
 
 if TYPE_CHECKING:
     from mne import Info
@@ -125,15 +133,15 @@ class SecondTestMixin:
         Name -> scores of permuted labels in the second test.
     """
 
-    second_scores: dict[str, Any] = field(default_factory=dict)
-    second_nulls: dict[str, Any] = field(default_factory=dict)
+    second_scores: dict[str, NDArray] = field(default_factory=dict)
+    second_nulls: dict[str, NDArray] = field(default_factory=dict)
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(arrays, "second_scores", "second_nulls")
         super().__post_init__()
-        for of_first, of_second in self._of_both_tests():
-            shapes = {name: _shape_of(each) for name, each in of_first.items()}
+        for first, second in _OF_BOTH_TESTS.items():
+            shapes = {n: _shape_of(each) for n, each in self._kept(first).items()}
+            of_second = self._kept(second)
             wrong = [n for n, x in of_second.items() if shapes.get(n) != _shape_of(x)]
             if wrong:
                 raise ValueError(
@@ -142,31 +150,88 @@ class SecondTestMixin:
                     "has not."
                 )
 
-    def _of_both_tests(self):
-        """Pairs of what is kept of the first test and of the second."""
-        return [(self.metrics, self.second_scores), (self.nulls, self.second_nulls)]
 
-    @property
-    def is_tested_twice(self) -> bool:
-        """Whether two null hypotheses have to be rejected."""
-        names = self.scalar_metrics
-        return any(self._second_null(name) is not None for name in names)
+#: What is kept of the first test -> of the second.
+_OF_BOTH_TESTS = {
+    "metrics": "second_scores",
+    "nulls": "second_nulls",
+    "null_summaries": "second_summaries",
+}
 
-    def _kept_tests(self, metric):
-        """What was kept of each test of a metric."""
-        null = self._second_null(metric)
-        if null is None:
-            return super()._kept_tests(metric)
-        scores = self.second_scores.get(metric, self.metrics[metric])
-        return [*super()._kept_tests(metric), KeptTest(scores, null, self._exempt())]
 
-    def _second_null(self, metric):
-        """What was kept of the second null of a metric, None without one."""
-        return self.second_nulls.get(metric)
+@result_kind
+class DecodingResult(EvidenceMixin, SubjectResult[float]):
+    """Decoding of one set of features, see :func:`cross_validate`.
 
-    def _exempt(self):
-        """The positions that are exempt from the second test, or None."""
-        return None
+    Parameters
+    ----------
+    metrics : dict of str -> float or array
+        Name -> score of the observed labels. The confusion matrix is (c, c): true
+        classes in rows, predicted ones in columns.
+    class_scores : array, shape (n, c)
+        Score of each class for each trial; the class with the highest is predicted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.permutation(["cat", "dog"] * 20)
+    >>> X = rng.normal(size=(40, 5)) + (y == "dog")[:, None]
+    >>> result = cross_validate(X, y, n_permutations=99, random_state=0)
+    >>> result.predictions.shape
+    (40,)
+    >>> result.pvalues() <= 0.05
+    True
+    """
+
+    class_scores: NDArray
+
+    def roc(self, positive: Any = None) -> Roc:
+        """Compute the ROC curve of one class against the rest.
+
+        Scores are ranked across the trials of all test sets: with two classes, the
+        difference of the class scores; with more, the posterior probability of the
+        class, as in :meth:`KernelFDA.predict_proba`. The models of different folds
+        differ slightly in scale, so the area differs from ``metrics["roc_auc"]``, the
+        mean over test sets. A trial in several test sets counts once, with its mean
+        class scores; trials in no test set are left out.
+
+        Parameters
+        ----------
+        positive : label or None
+            The positive class. None: the second of two classes in sorted order;
+            required with more than two classes.
+
+        Returns
+        -------
+        roc : Roc
+            ``.fpr``, ``.tpr``, ``.thresholds``, as in
+            :func:`sklearn.metrics.roc_curve`, ``.auc`` and ``.positive``.
+
+        Raises
+        ------
+        ValueError
+            If `positive` is not a class, or is omitted with more than two classes, or
+            if all or none of the tested trials belong to the positive class.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvpa_kfda import cross_validate
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.permutation(["cat", "dog"] * 20)
+        >>> X = rng.normal(size=(40, 5)) + 1.5 * (y == "dog")[:, None]
+        >>> cross_validate(X, y).roc()
+        <Roc: dog, AUC 0.978>
+        """
+        return make_roc(self, positive)
+
+    plot = figure_method(plot_null)
+    trial_figures: ClassVar[tuple[str, ...]] = ("plot_roc",)
+
+    plot_roc = figure_method(plot_roc)
+    plot_tuning = figure_method(plot_tuning)
 
 
 @result_kind
@@ -211,6 +276,90 @@ class TimeResult(
     plot = figure_method(plot_time)
     plot_recall = figure_method(plot_recall)
     plot_tuning = figure_method(plot_flexibility)
+
+
+@result_kind
+class SourceResult(TimeResult):
+    """Decoding from all sources together at each time, see :func:`decode_sources`.
+
+    Parameters
+    ----------
+    sources : dict
+        Description of the source estimates: ``kind`` ("surface", "volume" or "mixed"),
+        ``vector`` (whether with orientations), ``vertices`` of each structure,
+        ``subject``, names of the ``structures``, ``points`` in mm if known, and
+        ``tstep``, the time between positions in seconds.
+    pattern_maps : dict of str -> array, shape (n_times, n_patterns, n_features)
+        Activation patterns in the unit of the estimates: "class", "class_folds" and
+        "discriminant", see `patterns`. Empty unless the kernel is linear.
+
+    Examples
+    --------
+    >>> import mne
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_sources
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.permutation(["face", "house"] * 20)
+    >>> data = rng.normal(size=(40, 5, 4))  # trials, vertices, times
+    >>> data[y == "house", 1, 2:] += 3
+    >>> vertices = [np.array([3, 8]), np.array([0, 4, 9])]  # of both hemispheres
+    >>> stcs = [mne.SourceEstimate(each, vertices, 0.0, 0.1) for each in data]
+    >>> result = decode_sources(stcs, y, n_permutations=99, random_state=0)
+    >>> result.times[result.pvalues("max") <= 0.05]
+    array([0.2, 0.3])
+    >>> result.patterns()["house"].data.argmax(axis=0)[2:]  # a source estimate
+    array([1, 1])
+    """
+
+    sources: dict[str, Any]
+
+    #: Patterns are those of the sources.
+    _no_places: ClassVar[str] = ""
+
+    def patterns(
+        self,
+        kind: Literal["class", "discriminant"] = "class",
+        *,
+        average: Literal["full", "folds"] = "full",
+    ) -> dict[str, Any]:
+        """Return the activation patterns [1]_ as source estimates.
+
+        Parameters
+        ----------
+        kind : {"class", "discriminant"}
+            "class": how the signal of each class differs from the mean of all trials,
+            as far as the model sees it. "discriminant": how the signal changes with
+            the score of each discriminant, the most discriminant one first. A unit of
+            the score is about the square root of n_trials within-class standard
+            deviations, and its sign is free: the largest value of each map is positive.
+        average : {"full", "folds"}
+            The patterns of a model of all (training) trials, or the mean over the
+            models of all folds, each fitted to its training trials ("class" only).
+
+        Returns
+        -------
+        patterns : dict of str -> mne.SourceEstimate or of another kind
+            One per class, by its label, or "discriminant 1" and so on: of the same kind
+            and unit as the decoded estimates, with orientations for vector estimates.
+            ``patterns["face"].plot()`` draws MNE-Python's figure.
+
+        Raises
+        ------
+        ValueError
+            If the result holds no patterns, if a name is unknown, or for "discriminant"
+            if trials were regrouped (``n_repeats``).
+
+        References
+        ----------
+        .. [1] Haufe, S., et al. (2014). On the interpretation of weight vectors of
+           linear models in multivariate neuroimaging. NeuroImage, 87, 96-110.
+        """
+        maps, labels = self._chosen_patterns(kind, average)
+        form, tstep = unpack_form(self.sources), self.sources["tstep"]
+        return {
+            label: form.make(maps[:, i].T, self.times[0], tstep, form.vector)
+            for i, label in enumerate(labels)
+        }
 
 
 @result_kind
@@ -310,7 +459,6 @@ class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(np.asarray, "adjacency", "info_fif")
         super().__post_init__()
         check_pairs(self.adjacency, len(self.ch_names), "sensors")
 
@@ -320,6 +468,124 @@ class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
         return unpack_info(self.info_fif)
 
     plot = figure_method(plot_sensors)
+
+
+@result_kind
+class SourceTimeResult(
+    OnsetMixin,
+    SummariesMixin,
+    EvidenceMixin,
+    SubjectResult[NDArray],
+):
+    """Decoding around each vertex over time, see :func:`decode_sources`.
+
+    Parameters
+    ----------
+    vertices : array of str, shape (n_vertices,)
+        The centre vertices of the neighbourhoods: structure and number, such as "lh
+        1234".
+    times : array, shape (n_times,)
+        Time points in seconds.
+    adjacency : array of int, shape (2, n_pairs)
+        Pairs of neighbouring vertices, each once, as indices into `vertices`: those of
+        :func:`mne.spatial_src_adjacency`. They define clusters and do not depend on the
+        radius.
+    sources : dict
+        Description of the source estimates: ``kind`` ("surface", "volume" or "mixed"),
+        ``vector`` (whether with orientations), ``vertices`` of each structure,
+        ``subject``, names of the ``structures``, ``points`` (n_vertices, 3) in mm, in
+        the frame of the source space, and ``tstep``, the time between positions in
+        seconds.
+    parameters : dict
+        The arguments of the analysis; ``parameters["null"]`` is "full", "max" or, if
+        ``null="auto"`` did not keep all permuted maps, "stream".
+
+    Examples
+    --------
+    >>> import mne
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_sources
+    >>> sphere = {"sphere": (0, 0, 0, 0.09), "verbose": False}
+    >>> src = mne.setup_volume_source_space(pos=40.0, **sphere)
+    >>> vertices = [src[0]["vertno"]]
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.permutation(["face", "house"] * 20)
+    >>> data = rng.normal(size=(40, len(vertices[0]), 3))  # trials, vertices, times
+    >>> data[y == "house", 5, 2] += 5
+    >>> stcs = [mne.VolSourceEstimate(each, vertices, 0.0, 0.1) for each in data]
+    >>> options = {"src": src, "radius": 40.0, "n_permutations": 99, "random_state": 0}
+    >>> result = decode_sources(stcs, y, **options)
+    >>> result.pvalues("max")[5] <= 0.05
+    array([False, False,  True])
+    >>> type(result.to_stc("p")).__name__
+    'VolSourceEstimate'
+    """
+
+    axes: ClassVar[dict[str, str]] = axes_of("vertices", "times")
+    keeps_condensed: ClassVar[bool] = True
+
+    vertices: NDArray
+    times: NDArray
+    adjacency: NDArray
+    sources: dict[str, Any]
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        super().__post_init__()
+        n = len(self.vertices)
+        check_pairs(self.adjacency, n, "vertices")
+        n_sources = unpack_form(self.sources).n_vertices
+        if n_sources != n:
+            raise ValueError(
+                f"A result of {n} vertices needs sources of as many; got {n_sources}."
+            )
+        self._check_summaries(self.shape, f"a map of {self.shape}")
+
+    def to_stc(
+        self,
+        name: str | None = None,
+        *,
+        metric: str | None = None,
+        correction: CorrectionName = "none",
+        threshold: float = 0.05,
+    ) -> Any:
+        """Return a source estimate of scores or p-values.
+
+        ``result.to_stc().plot()`` draws MNE-Python's three-dimensional figure.
+
+        Parameters
+        ----------
+        name : str or None
+            The map to return. None: the scores of the first scalar metric, or of
+            `metric`. The name of a metric: its scores. "p": p-values. "neglog10p":
+            their -log10. "z": the normal deviates that p is the upper tail of; p = 1,
+            which has none, is taken as P / (P + 1). "chance_difference": score minus
+            chance level. "lambda", "degrees_of_freedom": values of the penalty,
+            averaged over folds that have their own (geometric mean for lambda).
+        metric : str or None
+            The metric of the p-values and of the difference; None takes the first.
+        correction : str
+            Correction of the p-values, as in `pvalues`.
+        threshold : float
+            Cluster-forming threshold (a p-value), only for "cluster" and
+            "cluster-size".
+
+        Returns
+        -------
+        stc : mne.SourceEstimate, VolSourceEstimate or MixedSourceEstimate
+            Of the same kind, vertices and subject as the decoded estimates, with one
+            value per vertex and time; the times are those of the result.
+
+        Raises
+        ------
+        ValueError
+            If there is no such map, or as in `pvalues`.
+        """
+        tested = {"metric": metric, "correction": correction, "threshold": threshold}
+        _, values = map_of(self, name, "to_stc", MAPS, **tested)
+        return make_source_estimate(self, values)
+
+    plot = figure_method(plot_sources)
 
 
 @result_kind
@@ -386,6 +652,7 @@ class GeneralizationResult(
     """
 
     axes: ClassVar[dict[str, str]] = axes_of("train_times", "test_times")
+    _n_scored_axes: ClassVar[int | None] = 1  # the diagonal
     pattern_axes: ClassVar[tuple[str, ...]] = ("train_times",)
 
     train_times: NDArray
@@ -395,24 +662,8 @@ class GeneralizationResult(
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(np.asarray, "y_test")
         super().__post_init__()
-        self._check_summaries()
-
-    def _of_both_tests(self):
-        """Pairs of what is kept of the first test and of the second."""
-        summaries = self.null_summaries, self.second_summaries
-        return [*super()._of_both_tests(), summaries]
-
-    @property
-    def n_tested(self) -> int:
-        """Number of trials that have predictions."""
-        return len(self.y_test)
-
-    @property
-    def _scored_shape(self):
-        """The shape of the positions that have class scores: the diagonal."""
-        return (len(self.train_times),)
+        self._check_summaries(self.shape, f"a map of {self.shape}")
 
     def pvalues(
         self,
@@ -503,12 +754,7 @@ class GeneralizationResult(
         options = {"threshold": threshold, "alternative": alternative}
         return super().pvalues(correction, metric=metric, **options)
 
-    def _second_null(self, metric):
-        """What was kept of the second null of a metric, None without one."""
-        if metric in self.second_summaries:
-            return NullSummary.from_arrays(self.second_summaries[metric])
-        return super()._second_null(metric)
-
+    @property
     def _exempt(self):
         """The positions that are exempt from the second test, or None."""
         return exempt_cells(self.mode, self.train_times, self.test_times)
@@ -517,10 +763,6 @@ class GeneralizationResult(
     def y_tested(self) -> NDArray:
         """Class of each tested trial, an index into `classes`."""
         return self.y_test
-
-    def _diagonal(self):
-        """The rows and columns of the cells with equal times."""
-        return same_times(self.train_times, self.test_times)
 
     def diagonal(self) -> TimeResult:
         """Return the scores of training and testing at the same time.
@@ -538,7 +780,7 @@ class GeneralizationResult(
         ValueError
             If no training time is a test time.
         """
-        rows, columns = self._diagonal()
+        rows, columns = same_times(self.train_times, self.test_times)
         if len(rows) == 0:
             raise ValueError(
                 "There is no diagonal: no training time is also a test time. Use "
@@ -582,6 +824,116 @@ class GeneralizationResult(
             others = counted(self.n_tested, "other")
             trials = f"trained on {trials}, tested on {others}"
         return [trials, *parts]
+
+
+@record
+class _RegressionMap(SubjectResult[Scores]):
+    """What the results of regression share: numbers in the place of classes.
+
+    Parameters
+    ----------
+    metrics : dict of str -> array, shape (positions...)
+        Name -> score of the observed values.
+    nulls : dict of str -> array, shape (P, positions...)
+        Name -> scores under permuted values.
+    classes : array, shape (0,)
+        Empty: there are none.
+    y : array of float, shape (n,)
+        The value of each trial.
+    predicted : array of float, shape (positions..., n)
+        Predicted value of each trial; NaN for a trial that was in no test set.
+    members : None
+        Regression does not average trials.
+    """
+
+    classes: NDArray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def predictions(self) -> NDArray:
+        """Predicted values, (positions..., n_trials), in the unit of y.
+
+        NaN for trials that were in no test set. Predictions of a trial in several test
+        sets are averaged; the metrics use each of them.
+        """
+        return self.predicted
+
+
+@result_kind
+class RegressionResult(_RegressionMap[float]):
+    """Regression on one set of features, see :func:`regress`.
+
+    Parameters
+    ----------
+    metrics : dict of str -> float
+        Name -> score of the observed values.
+    penalty : dict of str -> array
+        "lambda" and "degrees_of_freedom", numbers, or (n_folds,) if each fold has its
+        own penalty. If labels selected it, as with ``reg="auto"``, also "kernel"
+        (n_folds,), the index of the selected one, "grid" (n_kernels, n_lambdas),
+        "scale" (n_kernels,), the trace(K_c)/n that a float is relative to, and
+        "criterion" (n_folds, n_kernels, n_lambdas), the squared error within the
+        training sets. If each fold has its own matrix, "grid" and "scale" begin with
+        (n_folds, ...).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import regress
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> X = rng.normal(size=(40, 5)) + y[:, None]
+    >>> result = regress(X, y, n_permutations=99, random_state=0)
+    >>> result.predictions.shape
+    (40,)
+    >>> result.pvalues() <= 0.05
+    True
+    """
+
+    plot = figure_method(plot_null)
+    trial_figures: ClassVar[tuple[str, ...]] = ("plot_predictions",)
+
+    plot_predictions = figure_method(plot_predictions)
+    plot_tuning = figure_method(plot_tuning)
+
+
+@result_kind
+class TimeRegressionResult(OnsetMixin, _RegressionMap[NDArray]):
+    """Regression at each time point, see :func:`decode_epochs`, :func:`decode_arrays`.
+
+    Parameters
+    ----------
+    times : array, shape (n_times,)
+        Time points in seconds.
+    penalty : dict of str -> array
+        "lambda" and "degrees_of_freedom", (n_times,), or (n_times, n_folds) if each
+        fold has its own penalty. If labels selected it, as with ``reg="auto"``, also
+        "kernel" (n_times, n_folds), the index of the selected one, "grid" (n_times,
+        n_kernels, n_lambdas), "scale" (n_times, n_kernels), the trace(K_c)/n that a
+        float is relative to, and "criterion" (n_times, n_folds, n_kernels, n_lambdas),
+        the squared error within the training sets. If each fold has its own matrix,
+        "grid" and "scale" begin with (n_times, n_folds, ...).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=40)
+    >>> X = rng.normal(size=(40, 4, 6))  # trials, features, times
+    >>> X[:, :, 3:] += y[:, None, None]
+    >>> result = decode_arrays(
+    ...     X, y, task="regression", sfreq=10, n_permutations=99, random_state=0
+    ... )
+    >>> result.times[result.pvalues("max") <= 0.05]
+    array([0.3, 0.4, 0.5])
+    """
+
+    axes: ClassVar[dict[str, str]] = axes_of("times")
+
+    times: NDArray
+
+    plot = figure_method(plot_time)
+    plot_tuning = figure_method(plot_flexibility)
 
 
 def same_times(train_times, test_times):

@@ -163,3 +163,15 @@ def arrays(values):
 def optional_array(value):
     """An array, or None."""
     return None if value is None else np.asarray(value)
+
+
+#: Annotation of a field of a map -> what makes its value of one from a file.
+CONVERTED = {
+    "NDArray": optional_array,
+    "NDArray | None": optional_array,
+    "dict[str, NDArray]": arrays,
+    "tuple[str, ...]": tuple,
+    "tuple[str, str]": lambda names: tuple(map(str, names)),
+    "float": float,
+    "int": int,
+}

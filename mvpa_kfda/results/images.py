@@ -18,19 +18,17 @@ from ..inference.corrections import (
     correct,
     nulls_of,
 )
-from ..inference.null import ALTERNATIVES, Alternative, check_level
-from ..utils.checks import check_option, check_positive
-from ..viz.brains import plot_volume
+from ..inference.null import check_level
+from ..utils.checks import check_positive
+from ..viz.brains import plot_patterns, plot_volume
 from ..viz.confusion import plot_confusion
 from ..viz.interactive import view_map
-from ..viz.patterns import plot_patterns
 from ..viz.style import check_request, find_marked, shown_metric
-from .base import SubjectResult
+from .base import SubjectResult, SummariesMixin
 from .dissimilarity import DissimilarityMixin
 from .fields import figure_method, result_kind
 from .patterns import RegionPatternsMixin
 from .places import check_pairs
-from .summaries import SummariesMixin
 from .views import MAPS, make_image, map_of
 
 if TYPE_CHECKING:
@@ -103,7 +101,6 @@ class VolumeResult(
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(np.asarray, "adjacency", "n_features")
         super().__post_init__()
         n = len(self.positions)
         if self.geometry.n_positions != n or self.n_features.shape != (n,):
@@ -113,13 +110,7 @@ class VolumeResult(
                 f"of shape {self.n_features.shape}."
             )
         check_pairs(self.adjacency, n, "positions")
-        self._check_decoded()
-
-    def _check_decoded(self):
-        """Raise a ValueError unless there are scores just where something was decoded.
-
-        Anything else would be counted wrongly in the corrections.
-        """
+        # Anything else would be counted wrongly in the corrections.
         for name in filter(self._is_scalar, self.metrics):
             if not np.array_equal(np.isnan(self.metrics[name]), ~self.decoded):
                 raise ValueError(
@@ -127,12 +118,8 @@ class VolumeResult(
                     "there."
                 )
         n_decoded = np.count_nonzero(self.decoded)
-        for name in self.null_summaries:
-            if self._summary(name).exceedances.shape != (n_decoded,):
-                raise ValueError(
-                    f"The summary of {name!r} does not fit a result with {n_decoded} "
-                    "decoded positions."
-                )
+        fitting = f"a result with {n_decoded} decoded positions"
+        self._check_summaries((n_decoded,), fitting)
 
     @property
     def coordinates(self) -> NDArray | None:
@@ -144,72 +131,23 @@ class VolumeResult(
         """Whether a position could be decoded, a boolean array (V,)."""
         return self.n_features > 0
 
-    def pvalues(
-        self,
-        correction: CorrectionName = "none",
-        *,
-        metric: str | None = None,
-        threshold: float = 0.05,
-        alternative: Alternative = "greater",
-    ) -> NDArray:
-        """Compute permutation p-values.
-
-        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score at least
-        as high as the observed labels (Phipson & Smyth, 2010).
-
-        Parameters
-        ----------
-        correction : str
-            Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
-            described in `mvpa_kfda.inference.corrections`. Clusters are connected by
-            `adjacency`. Cluster p-values refer to whole clusters, and "tfce" may mark
-            positions without an effect next to one that has an effect. "cluster" and
-            "tfce" require ``null="auto"`` or ``"full"``; "cluster-size",
-            "max-step-down" and alternatives other than "greater" require ``"full"``.
-        metric : str or None
-            Name of the metric; None takes the first.
-        threshold : float
-            Cluster-forming threshold (a p-value); 0.05 if not all permuted maps were
-            kept.
-        alternative : {"greater", "less", "two-sided"}
-            Whether to test for scores above those of permuted labels, below them, or
-            further from their mean.
-
-        Returns
-        -------
-        p : array, shape (V,)
-            One p-value per position, NaN where decoding was not possible.
-
-        Raises
-        ------
-        ValueError
-            If the metric or the correction is unknown, without permutations, or if
-            the correction needs more of the null than was kept.
-        """
-        metric = self.check_metric(metric)
-        check_option("alternative", alternative, ALTERNATIVES)
+    def _p_of_tests(self, tests, metric, correction, threshold, alternative):
+        """The p-values (V,) of tests of a metric, NaN where nothing was decoded."""
         correction, threshold = check_correction(correction), check_level(threshold)
         key = metric, correction, threshold, alternative
         if key not in self._p_values:  # TFCE of all permuted maps takes minutes
-            self._p_values[key] = self._compute_p(*key)
+            p, counted = np.full(self.shape, np.nan), self.decoded
+            if counted.any():
+                how = {"threshold": threshold, "alternative": alternative}
+                how["adjacency"] = self.places.adjacency(counted)
+                p[counted] = correct(nulls_of(tests, counted, **how), correction)
+            self._p_values[key] = p
         return self._p_values[key].copy()
 
     @cached_property
     def _p_values(self):
         """The p-values that were asked for before."""
         return {}
-
-    def _compute_p(self, metric, correction, threshold, alternative):
-        """Compute the p-values (V,) of a metric."""
-        tests = self.permuted(metric, "p-values")
-        p = np.full(len(self.positions), np.nan)
-        if self.decoded.any():
-            adjacency = self.places.adjacency(self.decoded)
-            how = {"threshold": threshold, "alternative": alternative}
-            nulls = nulls_of(tests, self.decoded, adjacency=adjacency, **how)
-            p[self.decoded] = correct(nulls, correction)
-        return p
 
     def _columns(self):
         """The columns of a table that say where every position is."""
@@ -358,11 +296,10 @@ class VolumeResult(
         if name == "n_features":
             values = np.where(self.decoded, values, np.nan)
         metric = name if name in self.metrics else shown_metric(self, metric)
-        correction, how = check_correction(correction), {"threshold": threshold}
-        look = kind, hemi, cut_coords, bg_img, vlim, cmap
-        return view_map(
-            self, name, values, metric, correction, alpha, min_score, how, *look
-        )
+        how = {"threshold": threshold}
+        tested = metric, check_correction(correction), alpha, min_score, how
+        look = (vlim, cmap), kind, hemi, cut_coords, bg_img
+        return view_map(self, name, values, *tested, *look)
 
     def confusion(self, region: str | int | None = None) -> DataFrame:
         """Return the confusion matrix of one region.

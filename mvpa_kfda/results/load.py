@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any
 
 from ..utils.files import read_result_file
-from . import comparison, decoding, epochs, group, images, latency, sources  # noqa: F401
+from . import epochs, group, images, latency  # noqa: F401
 from .fields import RESULTS
 
 

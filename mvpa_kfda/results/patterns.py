@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..utils.checks import check_option
 from ..utils.plain import as_call
-from .fields import arrays, record
+from .fields import record
 
 if TYPE_CHECKING:
     from mne import Info
@@ -40,8 +40,8 @@ class PatternMaps:
         """Whether there are activation patterns."""
         return len(self.pattern_maps) > 0
 
-    def _check_asked(self, kind, average):
-        """Refuse patterns that no result has."""
+    def _chosen_patterns(self, kind, average):
+        """Maps of a kind (..., n_patterns, n_features), and their labels."""
         check_option("kind", kind, _KINDS)
         check_option("average", average, _AVERAGES)
         if (kind, average) == ("discriminant", "folds"):
@@ -54,9 +54,8 @@ class PatternMaps:
                 "There are no folds to average over: the models were trained on all "
                 "trials, and tested on others. Use average='full'."
             )
-
-    def _maps_of(self, kind, average):
-        """The maps of a kind, or say why there are none."""
+        if self._no_places:
+            raise ValueError(self._no_places)
         if not self.pattern_maps:
             kernel = as_call(self.parameters.get("kernel"))
             raise ValueError(
@@ -70,14 +69,13 @@ class PatternMaps:
                 "Each repeat has its own averages and hence its own discriminants, "
                 "whose patterns cannot be averaged. Use kind='class', or n_repeats=1."
             )
-        return self.pattern_maps[kind if average == "full" else "class_folds"]
+        labels = list(map(str, self.classes))
+        if kind == "discriminant":
+            labels = [f"discriminant {i}" for i in range(1, len(self.classes))]
+        return self.pattern_maps[kind if average == "full" else "class_folds"], labels
 
-    def _pattern_labels(self, kind):
-        """What each of the patterns of a kind is called."""
-        if kind == "class":
-            return list(map(str, self.classes))
-        n = len(self.classes) - 1
-        return [f"discriminant {i + 1}" for i in range(n)]
+    #: Why there is nothing that patterns could be patterns of, or "".
+    _no_places: ClassVar[str] = ""
 
     #: What else there is to do where there are no patterns.
     _other_way: ClassVar[str] = ""
@@ -108,9 +106,6 @@ class PatternsMixin(PatternMaps):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(arrays, "pattern_maps")
-        if self.info_fif is not None:
-            self._convert(np.asarray, "info_fif")
         super().__post_init__()
         shape = tuple(len(getattr(self, name)) for name in self.pattern_axes)
         for name, maps in self.pattern_maps.items():
@@ -174,7 +169,11 @@ class PatternsMixin(PatternMaps):
         .. [1] Haufe, S., et al. (2014). On the interpretation of weight vectors of
            linear models in multivariate neuroimaging. NeuroImage, 87, 96-110.
         """
-        maps, labels, counts = self._chosen_patterns(kind, average)
+        maps, labels = self._chosen_patterns(kind, average)
+        trained = self.y if self.train_rows is None else self.y[self.train_rows]
+        counts = np.bincount(trained, minlength=len(labels)) // self.n_repeats
+        if kind == "discriminant":
+            counts = [sum(counts)] * len(labels)
         positions = [getattr(self, name) for name in self.pattern_axes]
         info = _at_rate_of(positions[-1], self.info)
         return {
@@ -182,26 +181,16 @@ class PatternsMixin(PatternMaps):
             for i, label in enumerate(labels)
         }
 
-    def _chosen_patterns(self, kind, average):
-        """Maps (..., n_patterns, n_channels), their labels, and trial counts."""
-        self._check_asked(kind, average)
-        if not self._has_places:
-            raise ValueError(
-                "This result holds no activation patterns: it was computed from "
-                "arrays, and patterns belong to channels. Use the functions for "
-                "epochs, such as decode_epochs or generalize_epochs."
-            )
-        maps, labels = self._maps_of(kind, average), self._pattern_labels(kind)
-        trained = self.y if self.train_rows is None else self.y[self.train_rows]
-        counts = np.bincount(trained, minlength=len(labels)) // self.n_repeats
-        if kind == "discriminant":
-            counts = [sum(counts)] * len(labels)
-        return maps, labels, counts
-
     @property
-    def _has_places(self):
-        """Whether it is known what patterns are patterns of."""
-        return self.info_fif is not None
+    def _no_places(self):
+        """Why there is nothing that patterns could be patterns of, or ""."""
+        if self.info_fif is not None:
+            return ""
+        return (
+            "This result holds no activation patterns: it was computed from "
+            "arrays, and patterns belong to channels. Use the functions for "
+            "epochs, such as decode_epochs or generalize_epochs."
+        )
 
 
 @record
@@ -224,7 +213,6 @@ class RegionPatternsMixin(PatternMaps):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert(arrays, "pattern_maps")
         features = np.asarray(self.pattern_features)
         features = features if features.size else np.empty(0, int)
         object.__setattr__(self, "pattern_features", features)
@@ -300,9 +288,13 @@ class RegionPatternsMixin(PatternMaps):
            linear models in multivariate neuroimaging. NeuroImage, 87, 96-110.
         """
         labels, maps = self.pattern_values(kind, average, region)
-        columns = zip(labels, maps.T, strict=True)
-        space = self.geometry.base
-        return {label: _paint(space, values, label) for label, values in columns}
+        columns, space = zip(labels, maps.T, strict=True), self.geometry.base
+        if space.kind != "features":
+            return {label: space.to_img(x, name=label) for label, x in columns}
+        import pandas as pd  # slow to import, and only tables need it
+
+        names = space.columns()["feature"].astype(str)
+        return {label: pd.Series(values, index=names) for label, values in columns}
 
     def pattern_values(self, kind: str, average: str, region: Any) -> NDArray:
         """Return labels, and patterns (base positions, n_patterns), NaN where none.
@@ -321,14 +313,7 @@ class RegionPatternsMixin(PatternMaps):
         values : array
             The patterns.
         """
-        self._check_asked(kind, average)
-        if self.geometry.kind != "regions":
-            raise ValueError(
-                "Searchlights hold no activation patterns, which would be one image "
-                "for every centre. Use decode_regions, with an atlas or with "
-                "labels_img=None for all voxels of the mask together."
-            )
-        maps = self._maps_of(kind, average)
+        maps, labels = self._chosen_patterns(kind, average)
         features = self.pattern_features
         rows = slice(None)
         if region is not None:
@@ -336,16 +321,18 @@ class RegionPatternsMixin(PatternMaps):
             rows = of == self._position_of(region)
         values = np.full((self.geometry.base.n_positions, maps.shape[1]), np.nan)
         values[features[rows]] = maps[rows]
-        return self._pattern_labels(kind), values
+        return labels, values
 
-
-def _paint(space, values, name):
-    """An image of values (n_positions,), or of plain features a Series."""
-    if space.kind != "features":
-        return space.to_img(values, name=name)
-    import pandas as pd  # slow to import, and only tables need it
-
-    return pd.Series(values, index=space.columns()["feature"].astype(str))
+    @property
+    def _no_places(self):
+        """Why there are no patterns of positions, or ""."""
+        if self.geometry.kind == "regions":
+            return ""
+        return (
+            "Searchlights hold no activation patterns, which would be one image "
+            "for every centre. Use decode_regions, with an atlas or with "
+            "labels_img=None for all voxels of the mask together."
+        )
 
 
 def _at_rate_of(times, info):

@@ -4,7 +4,7 @@ The places of a map are what maps of several subjects must have in common. They 
 their neighbours, word themselves, and pack into plain arrays that a file can hold.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from numbers import Integral, Real
 from os import PathLike
@@ -48,15 +48,12 @@ class Places:
     @classmethod
     def of(cls, result):
         """Return the positions of the map of one subject's result."""
-        fields = vars(result)
+        more = ("adjacency", "space", "info_fif", "sources")
         return cls(
             type(result).__name__,
             dict(result.axes),
             {name: result.along(name) for name in result.axes},
-            fields.get("adjacency"),
-            fields.get("space"),
-            fields.get("info_fif"),
-            fields.get("sources"),
+            *(vars(result).get(name) for name in more),
         )
 
     @property
@@ -397,15 +394,7 @@ class Places:
 
     def pack(self):
         """Return plain values, which `unpack_places` understands."""
-        return {
-            "kind": self.kind,
-            "axes": self.axes,
-            "coordinates": self.coordinates,
-            "pairs": self.pairs,
-            "space": self.space,
-            "info_fif": self.info_fif,
-            "sources": self.sources,
-        }
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 #: How one position is asked for, by the kind of space; others have numbers.

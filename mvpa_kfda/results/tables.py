@@ -167,11 +167,8 @@ def _attribute(value):
     """A value as an attribute of a netCDF file can be: a number or text."""
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, bool) or value is None:
-        return str(value)
-    if isinstance(value, str) or (
-        isinstance(value, Integral) and abs(value) > _LARGEST
-    ):
+    is_large = isinstance(value, Integral) and abs(value) > _LARGEST
+    if isinstance(value, str | bool | None) or is_large:
         return str(value)
     if isinstance(value, Real):
         return value

@@ -17,6 +17,21 @@ _STEERING = re.compile(
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20].*[(|!]", re.DOTALL)
 
 
+def templates(folder, **words):
+    """The templates of a folder, which know the words; HTML escapes its values."""
+    # jinja2 is what MNE-Python and nilearn use.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+    made = Environment(
+        loader=FileSystemLoader(folder, encoding="utf-8"),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+    )
+    made.filters |= words
+    made.globals |= words
+    return made
+
+
 def plain_text(text):
     r"""Text with what steers a terminal written out.
 

@@ -9,7 +9,6 @@ import json
 import math
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from html import escape
 from os import PathLike
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from ..utils.checks import check_path, counted, enumerated
 from ..utils.files import write_text, write_whole
 from ..utils.fingerprints import file_checksum
 from ..utils.rounding import number
+from ..utils.text import templates
 
 #: The columns of a table of cells.
 COLUMNS = (
@@ -176,9 +176,10 @@ class Verification:
 
     def _repr_html_(self):
         """Say the verdict, and show the table, in a notebook."""
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         table = self.cells.to_html(index=False) if len(self.cells) else ""
-        return f"<p><b>{escape(self.verdict)}</b></p>{notes}{table}"
+        template = templates(Path(__file__).parent).get_template("verdict.html")
+        words = {"verdict": self.verdict, "notes": self.notes}
+        return template.render(table=table, **words)
 
 
 def _share(noun, drawn, total):

@@ -1,4 +1,4 @@
-"""Figures of images: slices, a glass brain, hemispheres, and bars of regions.
+"""Figures of images: slices, a glass brain, hemispheres, bars, and patterns.
 
 Red is above chance and blue below it, and the closer a score is to chance, the more of
 the brain shows through. What is significant is outlined, or has another color. nilearn
@@ -7,11 +7,11 @@ and matplotlib are imported inside the functions, so that decoding never loads t
 
 from __future__ import annotations
 
-import textwrap
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
 from ..utils.checks import check_flag, check_option
 from . import style
-from .maps import N_COLORS, add_colorbar, make_picture
+from .maps import N_COLORS, add_colorbar, check_colors, make_picture
 from .time import INTERVAL_LABEL, mean_interval
 
 if TYPE_CHECKING:
@@ -119,14 +119,13 @@ def plot_volume(
     kind = kinds[0] if kind is None else check_option("kind", kind, kinds)
     _check_views(views, kind)
     check_flag("legend", legend)
-    options = {"threshold": threshold, "alternative": alternative}
-    options |= {"min_score": min_score, "vlim": vlim, "cmap": cmap}
     metric = style.shown_metric(result, metric)
     style.check_request(result, metric, correction, alpha)
     if not result.decoded.any():
         raise ValueError("There is nothing to plot: no position could be decoded.")
+    tested = metric, correction, alpha, threshold, alternative
     noun = result.geometry.noun
-    picture = make_picture(result, metric, correction, alpha, position=noun, **options)
+    picture = make_picture(result, noun, tested, (vlim, cmap), min_score)
     if kind == "bar":
         figure = _plot_bars(result, picture, legend)
     else:
@@ -142,7 +141,9 @@ def plot_volume(
                     f": {error}"
                 ) from error
         handles = _colors_and_marks(figure, picture, kind != "glass_brain")
-        _finish_brains(figure, result, handles if legend else [])
+        if handles and legend:
+            style.add_figure_legend(figure, handles, "lower center")
+        style.title_figure(figure, style.describe(result))
     return style.maybe_show(figure, show)
 
 
@@ -160,26 +161,14 @@ def kinds_of(space):
 
 def fits_glass_brain(space):
     """Whether the voxels of a space fit the outline of a brain."""
-    volume = space if space.kind == "volume" else space.volume[0]
-    return flat_axis(volume) is None and in_template(volume)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What the figures of brains ask of a result, for some of its positions."""
-
-    geometry: object
-    decoded: np.ndarray
-    scores: np.ndarray
-
-    @property
-    def shape(self):
-        """The shape of the map."""
-        return self.scores.shape
+    return has_template(space if space.kind == "volume" else space.volume[0])
 
 
 def on_part(result, picture, kind):
-    """The surfaces or the voxels of a CIFTI file, and what is drawn there."""
+    """The surfaces or the voxels of a CIFTI file, and what is drawn there.
+
+    Of a result, figures of brains ask for no more than these fields.
+    """
     space = result.geometry
     if space.base.kind != "grayordinates":
         return result, picture
@@ -198,7 +187,8 @@ def on_part(result, picture, kind):
         "marked": take(picture.marked, False),
         "favour": take(picture.favour, np.nan),
     }
-    return _Part(part, decoded, scores), replace(picture, **drawn)
+    fields = {"decoded": decoded, "scores": scores, "shape": scores.shape}
+    return SimpleNamespace(geometry=part, **fields), replace(picture, **drawn)
 
 
 def _colors_and_marks(figure, picture, outlined):
@@ -220,15 +210,6 @@ def _colors_and_marks(figure, picture, outlined):
             label = f"shown: {label}"
         handles.insert(0, Line2D([], [], label=label, **look))
     return handles
-
-
-def _finish_brains(figure, result, handles):
-    """Add the title, and the legend of handles."""
-    if handles:
-        style.add_figure_legend(figure, handles, "lower center")
-    width = int(style.TITLE_DENSITY * figure.get_figwidth())
-    title = textwrap.fill(style.describe(result), width, break_on_hyphens=False)
-    figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
 
 
 # --------------------------------------------------------------------------- in volumes
@@ -254,16 +235,8 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
         )
     row = views in ("x", "y", "z") and not flat
     figure = style.new_figure((8.5, 2.6 if row else 3.8))
-    display = plot_anat(
-        **_background(result, volume, bg_img, flat),
-        figure=figure,
-        axes=_BRAINS,
-        display_mode=views,
-        cut_coords=cut_coords,
-        black_bg=False,
-        draw_cross=False,
-        colorbar=False,
-    )
+    place = slices_in(figure, _BRAINS, views, cut_coords)
+    display = plot_anat(**_background(result, volume, bg_img), **place)
     _overlay(display, space, picture, picture.values)
     if picture.marked is not None and picture.marked.any():
         img = space.to_img(picture.marked.astype(np.float32))
@@ -273,6 +246,13 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
         img = Nifti1Image(np.pad(img.get_fdata(dtype=np.float32), 1), affine)
         display.add_contours(img, levels=[0.5], colors="black", linewidths=1.2)
     return figure
+
+
+def slices_in(figure, axes, views, cut_coords):
+    """Nilearn's arguments for slices in a part of a figure, on white."""
+    plain = {"black_bg": False, "draw_cross": False, "colorbar": False}
+    cuts = {"display_mode": views, "cut_coords": cut_coords}
+    return {"figure": figure, "axes": axes} | cuts | plain
 
 
 def plot_glass_brain(result, picture, views, cut_coords, bg_img):
@@ -285,14 +265,8 @@ def plot_glass_brain(result, picture, views, cut_coords, bg_img):
             "and bg_img, or use kind='stat_map'."
         )
     figure = style.new_figure((8.5, 3.4))
-    display = plotting.plot_glass_brain(
-        None,
-        figure=figure,
-        axes=_BRAINS,
-        display_mode=views or "lyrz",
-        plot_abs=False,
-        black_bg=False,
-    )
+    place = {"figure": figure, "axes": _BRAINS, "display_mode": views or "lyrz"}
+    display = plotting.plot_glass_brain(None, plot_abs=False, black_bg=False, **place)
     # All values at once would hide each other: without marks, those above chance.
     shown = picture.marked
     if shown is None:
@@ -399,14 +373,19 @@ def _check_views(views, kind):
             )
 
 
-def _background(result, volume, bg_img, flat):
+def _background(result, volume, bg_img):
     """Nilearn's arguments for the image behind the scores."""
     if bg_img is not None:
         return {"anat_img": bg_img}
-    if not flat and in_template(volume):
+    if has_template(volume):
         return {}  # its default is the MNI template
     silhouette = result.geometry.to_img(result.decoded)
     return {"anat_img": silhouette, "vmin": 0, "vmax": 1.15, "threshold": 0.5}
+
+
+def has_template(volume):
+    """Whether the MNI brain, of several slices, makes a good background."""
+    return flat_axis(volume) is None and in_template(volume)
 
 
 #: Share of the voxels that lie in the MNI brain if it makes a good background.
@@ -535,7 +514,9 @@ def _plot_bars(result, picture, legend):
     figure = style.new_figure(size, "constrained")
     ax = figure.add_subplot()
     band = _subjects_band if result.has_subjects else _null_band
-    (_draw_curve if many else _draw_rows)(ax, result, picture, *band(result, picture))
+    low, high, label = band(result, picture)
+    look = {"color": style.NULL_COLOR, "alpha": 0.55, "lw": 0, "label": label}
+    (_draw_curve if many else _draw_rows)(ax, result, picture, low, high, look)
     if picture.metric == style.BOUND:
         ax.set(**{"ylim" if many else "xlim": (0, 1)})
     figure.draw_without_rendering()  # lays out the names, so that the title fits
@@ -566,7 +547,7 @@ def _subjects_band(result, picture):
     return low, high, INTERVAL_LABEL
 
 
-def _draw_rows(ax, result, picture, low, high, band):
+def _draw_rows(ax, result, picture, low, high, look):
     """Draw a map as dots in rows with names, that with the highest score on top."""
     names = next(iter(result.geometry.columns().values()))
     # One order for all maps of a result: they can be compared row by row.
@@ -574,16 +555,7 @@ def _draw_rows(ax, result, picture, low, high, band):
     rows, values = np.arange(len(order)), picture.values[order]
     ax.use_sticky_edges = False  # keeps the bands off the border
     if np.isfinite(low).any():
-        ax.barh(
-            rows,
-            (high - low)[order],
-            left=low[order],
-            height=0.62,
-            color=style.NULL_COLOR,
-            alpha=0.55,
-            lw=0,
-            label=band,
-        )
+        ax.barh(rows, (high - low)[order], left=low[order], height=0.62, **look)
     start = 0.0 if picture.metric == style.BOUND else picture.chance
     if np.isfinite(start):
         ax.hlines(rows, start, values, color=style.SCORE_COLOR, lw=1.5)
@@ -603,29 +575,17 @@ def _draw_rows(ax, result, picture, low, high, band):
     ax.set(xlabel=label, ylabel=noun, ylim=(-0.7, len(rows) - 0.3))
 
 
-def _draw_curve(ax, result, picture, low, high, band):
+def _draw_curve(ax, result, picture, low, high, look):
     """Draw the scores as a curve over the positions, in their own order."""
     x, label = np.arange(len(picture.values)), picture.name
     # Single bounds between places without one would be lines of no length.
-    shown = (
-        np.nan_to_num(picture.values)
-        if picture.metric == style.BOUND
-        else picture.values
-    )
+    is_bound = picture.metric == style.BOUND
+    shown = np.nan_to_num(picture.values) if is_bound else picture.values
     ax.plot(x, shown, color=style.SCORE_COLOR, lw=1.2, zorder=3, label=label)
     style.draw_chance(ax, picture.chance, level=picture.level)
     style.draw_permuted(ax, picture.permuted, picture.metric)
     if np.isfinite(low).any():
-        ax.fill_between(
-            x,
-            low,
-            high,
-            step="mid",
-            color=style.NULL_COLOR,
-            alpha=0.55,
-            lw=0,
-            label=band,
-        )
+        ax.fill_between(x, low, high, step="mid", **look)
     if picture.marked is not None:
         x_marked = x[picture.marked]
         _draw_marks(ax, x_marked, picture.values[picture.marked], picture.label, ms=4)
@@ -658,3 +618,165 @@ BRAINS = {
     "glass_brain": plot_glass_brain,
     "surface": plot_surface,
 }
+
+
+# ------------------------------------------------------------------ activation patterns
+
+#: Where rows are (left, bottom, width), and where their colorbar is.
+_ROWS = (0.01, 0.03, 0.85)
+_COLORBAR_OF_ROWS = (0.875, 0.25, 0.018, 0.5)
+#: Height of a row and of the title, in inches.
+_ROW_HEIGHT, _TITLE_HEIGHT = 1.6, 0.5
+
+
+@style.draws_names
+def plot_patterns(
+    result,
+    kind: Literal["class", "discriminant"] = "class",
+    *,
+    average: Literal["full", "folds"] = "full",
+    region: str | int | None = None,
+    views: str | Sequence[str] | None = None,
+    cut_coords: int | Sequence[float] | None = None,
+    bg_img: Any = None,
+    vlim: tuple[float, float] | None = None,
+    cmap: str | Colormap = "RdBu_r",
+    show: bool = False,
+) -> Figure:
+    """Plot the activation patterns of regions, a row of brains for each.
+
+    Parameters
+    ----------
+    result : VolumeResult
+        The result to draw, of :func:`decode_regions`. Of CIFTI files the cortex is
+        drawn if meshes were given, else the voxels.
+    kind : {"class", "discriminant"}
+        As in `patterns`.
+    average : {"full", "folds"}
+        As in `patterns`.
+    region : str, int or None
+        One region, by its name or its number in the atlas; None: all of them.
+    views : str, sequence of str, or None
+        Along which axis slices are cut, "x", "y" or "z" (None: "z"), and the views of a
+        surface (None: "lateral" and "medial").
+    cut_coords : int, sequence of float, or None
+        Where to cut slices, in mm, or how many. None cuts where patterns are large.
+    bg_img : image or None
+        What is drawn behind the patterns: an image of the brain, or a surface image of
+        the depth of its folds. None takes nilearn's MNI template where the voxels fit
+        it, else the shape of the regions; on a surface, its folds.
+    vlim : tuple of float or None
+        Values at the two ends of the colors; None makes them symmetric about zero, the
+        same in all rows.
+    cmap : str
+        A color map of matplotlib.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        The colorbar is last. Save it with ``figure.savefig("patterns.png")``.
+
+    Raises
+    ------
+    ValueError
+        As `patterns`; if the result is of an array, whose columns have no place.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    labels, maps = result.pattern_values(kind, average, region)
+    space, positions = part_to_draw(result.geometry.base)
+    if space is None:
+        raise ValueError(
+            "There is no figure of these patterns: they are patterns of "
+            f"{result.geometry.base.noun}s, which have no location in a brain. Use "
+            "result.patterns()."
+        )
+    maps = maps[positions]
+    most = np.nanmax(np.abs(maps))
+    low, high = check_colors(vlim, cmap) or (-most, most)
+    height = _ROW_HEIGHT * len(labels) + _TITLE_HEIGHT
+    figure = style.new_figure((8.5, height))
+    top = 1 - _TITLE_HEIGHT / height
+    step = (top - _ROWS[1]) / len(labels)
+    boxes = [
+        (_ROWS[0], top - (row + 1) * step, _ROWS[2], step * 0.86)
+        for row in range(len(labels))
+    ]
+    colors = {"vmin": low, "vmax": high, "cmap": cmap}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what nilearn thinks of its own defaults
+        draw = _ROWS_OF[space.kind]
+        draw(figure, boxes, space, maps, views, cut_coords, bg_img, colors)
+    for box, label in zip(boxes, labels, strict=True):
+        figure.text(0.02, box[1] + box[3], label, va="bottom")
+    scale = ScalarMappable(Normalize(low, high), cmap)
+    bar = figure.colorbar(scale, cax=figure.add_axes(_COLORBAR_OF_ROWS))
+    bar.set_label("Pattern (unit of the data)")
+    where = ""
+    if region is not None:
+        where = f"region {result.geometry.names[result.geometry.find(region)]}, "
+    style.title_figure(figure, where + style.describe(result), y=0.99, va="top")
+    return style.maybe_show(figure, show)
+
+
+def part_to_draw(space):
+    """The surfaces or voxels that patterns are drawn on, and their positions."""
+    if space.kind == "grayordinates":
+        parts = (part for part in space.pieces() if len(part[1]))
+        cortex = next((part for part in parts if part[0].kind == "surface"), None)
+        return cortex or space.volume
+    return (space if space.kind in _ROWS_OF else None), slice(None)
+
+
+def _draw_slices(figure, boxes, volume, maps, views, cut_coords, bg_img, colors):
+    """Draw rows of slices, all cut at the same places."""
+    from nilearn.plotting import plot_stat_map
+
+    largest = np.nan_to_num(np.abs(maps).max(axis=1))
+    flat = flat_axis(volume)
+    views = "z" if views is None else views
+    views = check_option("views", flat or views, ("x", "y", "z"))
+    if flat:
+        cut_coords = [float(volume.points[0, "xyz".index(flat)])]
+    elif cut_coords is None or isinstance(cut_coords, int):
+        n = N_SLICES if cut_coords is None else cut_coords
+        cut_coords = _cuts(volume.points[:, "xyz".index(views)], largest**2, n)
+    if bg_img is None and not has_template(volume):
+        bg_img = volume.to_img(np.ones(len(maps)))
+    background = {} if bg_img is None else {"bg_img": bg_img}
+    for box, values in zip(boxes, maps.T, strict=True):
+        place = slices_in(figure, box, views, cut_coords)
+        look = background | colors | {"resampling_interpolation": "nearest"}
+        plot_stat_map(volume.to_img(np.nan_to_num(values)), **place, **look)
+
+
+def _cuts(places, weights, n):
+    """Up to n places along an axis with about as much weight between them."""
+    # nilearn's find_cut_slices spreads cuts of a small region over the whole brain.
+    order = np.argsort(places)
+    share = np.cumsum(weights[order]) / weights.sum()
+    at = np.searchsorted(share, (np.arange(n) + 0.5) / n).clip(max=len(places) - 1)
+    return np.unique(places[order][at]).tolist()
+
+
+def _draw_surfaces(figure, boxes, surface, maps, views, cut_coords, bg_img, colors):
+    """Draw rows of hemispheres, each from every side."""
+    if cut_coords is not None:
+        raise ValueError("A surface has no cuts; leave out cut_coords, or pass views.")
+    views = ("lateral", "medial") if views is None else np.atleast_1d(views)
+    sides = [(part, str(view)) for part in surface.coordinates for view in views]
+    for box, values in zip(boxes, maps.T, strict=True):
+        data = surface.to_img(values, outside=np.nan).data.parts
+        width = box[2] / len(sides)
+        for column, (part, view) in enumerate(sides):
+            place = box[0] + column * width, box[1], width, box[3]
+            draw_hemisphere(
+                figure, place, surface, part, view, data[part], bg_img, colors
+            )
+
+
+#: What draws the rows, by the kind of space.
+_ROWS_OF = {"volume": _draw_slices, "surface": _draw_surfaces}

@@ -170,7 +170,14 @@ def plot_confusion(
     # How high names and title leave it in Axes of one's own, as far as one can tell.
     height = size if own else _LEFT * style.inches_of(ax).min()
     _name_classes(ax, result, confusion, height)
-    _add_scale(ax, image, 1 / c)
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8, aspect=25, pad=0.03)
+    scale, label = style.word_scale(ax), "Proportion of the true class"
+    if norm.vmin <= 1 / c <= norm.vmax:
+        style.draw_chance(bar.ax, 1 / c)
+        label += f"\n(dashed: chance, {1 / c:.3g})"
+    bar.set_label(label, fontsize=10 * scale)
+    bar.ax.tick_params(labelsize=10 * scale)
+    bar.outline.set_visible(False)
     style.set_title(ax, result, note=confusion.where)
     _write(ax, confusion, image, height)
     if own:
@@ -341,21 +348,6 @@ def _write(ax, confusion, image, height):
 
 #: How bright red, green and blue are for the eye.
 _LUMINANCE = np.array([0.299, 0.587, 0.114])
-
-
-def _add_scale(ax, image, chance):
-    """Add the scale of the colors, with chance on it."""
-    figure = ax.figure
-    bar = figure.colorbar(image, ax=ax, shrink=0.8, aspect=25, pad=0.03)
-    scale = style.word_scale(ax)
-    low, high = image.norm.vmin, image.norm.vmax
-    label = "Proportion of the true class"
-    if low <= chance <= high:
-        style.draw_chance(bar.ax, chance)
-        label += f"\n(dashed: chance, {chance:.3g})"
-    bar.set_label(label, fontsize=10 * scale)
-    bar.ax.tick_params(labelsize=10 * scale)
-    bar.outline.set_visible(False)
 
 
 def _name_classes(ax, result, confusion, height):

@@ -7,11 +7,12 @@ helpers only, so that decoding never loads it.
 from __future__ import annotations
 
 import textwrap
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..utils.checks import check_flag
+from ..utils.checks import capital, check_flag
 from . import style
 
 if TYPE_CHECKING:
@@ -94,8 +95,17 @@ def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
         ax.set_ylim(len(lines), 0)
-    _label_lines(axes, lines)
-    _add_words(figure, design)
+    named = [i for i, (label, _) in enumerate(lines) if label]
+    named = named[:: -(-len(named) // _TICKS)]
+    labels = [lines[i][0] for i in named]
+    axes[0].set_yticks(np.array(named) + 0.5, labels, fontsize="small")
+    for ax in axes[1:]:
+        ax.set_yticks([])
+    width, above = int(_DENSITY * figure.get_figwidth()), []
+    for words in design.summary.split("; "):
+        above += textwrap.wrap(capital(words), width)
+    above.append(capital(design.worded_problems))
+    figure.suptitle("\n".join(above), x=0.01, ha="left", fontsize="medium")
     if check_flag("legend", legend) and handles:
         columns = max(1, int(figure.get_figwidth() / 1.7))
         style.add_figure_legend(figure, handles, columns=columns)
@@ -273,36 +283,9 @@ def _number_columns(ax, n, first=0):
     """Set numbers below columns, below some of them where there are many."""
     width = ax.get_subplotspec().get_gridspec().get_width_ratios()
     width = width[ax.get_subplotspec().colspan.start]
-    step = next(s for s in _steps() if s * width >= 0.3 * n)
+    steps = (s * 10**k for k in count() for s in (1, 2, 5))
+    step = next(step for step in steps if step * width >= 0.3 * n)
     at = np.arange(0, n, step) if first == 0 else np.arange(step, n + 1, step) - 1
     if first and step > 1:
         at = np.concatenate([[0], at])
     ax.set_xticks(at + 0.5, at + first, fontsize="small")
-
-
-def _steps():
-    """Yield 1, 2, 5, 10, 20, 50 and so on."""
-    size = 1
-    while True:
-        yield from (size, 2 * size, 5 * size)
-        size *= 10
-
-
-def _label_lines(axes, lines):
-    """Name the groups at the left, some of them where there are many."""
-    named = [i for i, (label, _) in enumerate(lines) if label]
-    named = named[:: -(-len(named) // _TICKS)]
-    labels = [lines[i][0] for i in named]
-    axes[0].set_yticks(np.array(named) + 0.5, labels, fontsize="small")
-    for ax in axes[1:]:
-        ax.set_yticks([])
-
-
-def _add_words(figure, design):
-    """Write above all panels what there is, and which problems there are."""
-    width, lines = int(_DENSITY * figure.get_figwidth()), []
-    for words in design.summary.split("; "):
-        lines += textwrap.wrap(words[0].upper() + words[1:], width)
-    found = design.worded_problems
-    lines.append(found[0].upper() + found[1:])
-    figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize="medium")

@@ -13,6 +13,7 @@ from ..metrics.auc import make_roc
 from ..utils.plain import as_call
 from ..utils.rounding import rounded
 from . import style
+from .time import draw_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,18 +103,14 @@ def plot_tuning(
         ax.plot(lambdas, mean, lw=2.2, zorder=3, label=name, **look)
     lambdas = np.asarray(penalty["lambda"]) / scale[folds, kernels]
     chosen = np.abs(np.log(grid[folds, kernels] / lambdas[:, None])).argmin(axis=1)
-    ax.plot(
-        grid[folds, kernels, chosen],
-        criterion[folds, kernels, chosen],
-        ls="",
-        marker="o",
-        ms=5,
-        mfc="white",
-        mec="black",
-        zorder=4,
-        label=f"chosen: reg = {np.median(lambdas):.3g}"
-        + _word_ends(criterion.shape[2], chosen),
-    )
+    n, L = len(chosen), criterion.shape[2]
+    n_ends = np.count_nonzero((chosen == 0) | (chosen == L - 1))
+    is_told = L > 2 and n_ends
+    ends = f"; at the end of the grid in {n_ends} of {n} folds" if is_told else ""
+    label = f"chosen: reg = {np.median(lambdas):.3g} (median{ends})"
+    look = {"ls": "", "marker": "o", "ms": 5, "mfc": "white", "mec": "black"}
+    best = folds, kernels, chosen
+    ax.plot(grid[best], criterion[best], zorder=4, label=label, **look)
     ax.set(
         xscale="log",
         xlabel="reg = λ / (trace(K_c) / n)",
@@ -133,14 +130,6 @@ def _scales_and_grids(penalty, shape):
     grids = np.reshape(penalty["grid"], (-1, *shape[1:])) / scales[:, :, None]
     n_each = shape[0] // len(grids)
     return (np.repeat(each, n_each, axis=0) for each in (scales, grids))
-
-
-def _word_ends(L, chosen):
-    """Word how many folds chose the smallest or the largest of L penalties."""
-    n = len(chosen)
-    n_ends = np.count_nonzero((chosen == 0) | (chosen == L - 1))
-    where = f"at the end of the grid in {n_ends} of {n} folds"
-    return f" (median; {where})" if L > 2 and n_ends else " (median)"
 
 
 @style.draws_names
@@ -184,16 +173,7 @@ def plot_flexibility(
     if df.ndim > 1:
         ax.plot(result.times, df, color=style.COLORS[0], lw=0.6, alpha=0.45)
         df, label = df.mean(axis=1), "mean over folds"
-    marker = "o" if len(result.times) == 1 else None
-    ax.plot(
-        result.times,
-        df,
-        color=style.COLORS[0],
-        lw=2.2,
-        zorder=3,
-        marker=marker,
-        label=label,
-    )
+    draw_curve(ax, result.times, df, style.COLORS[0], label, lw=2.2)
     style.label_times(ax, result.times)
     ax.set_ylabel("Degrees of freedom")
     return style.finish(ax, result, show, legend=legend)
@@ -240,35 +220,16 @@ def plot_predictions(
     predictions = result.predictions
     tested = np.isfinite(predictions)
     observed, predictions = result.y[tested], predictions[tested]
-    ax.axline(
-        [observed.mean()] * 2,
-        slope=1,
-        color="black",
-        lw=1.1,
-        ls=(0, (5, 3)),
-        zorder=1,
-        label="predicted = observed",
-    )
-    ax.plot(
-        observed,
-        predictions,
-        "o",
-        color=style.SCORE_COLOR,
-        ms=4,
-        alpha=0.6,
-        mew=0,
-        label=f"trials, correlation {rounded(_correlation(observed, predictions), 2)}",
-    )
+    is_constant = min(np.ptp(observed), np.ptp(predictions)) == 0
+    correlation = 0.0 if is_constant else np.corrcoef(observed, predictions)[0, 1]
+    equal = {"zorder": 1, "label": "predicted = observed", **style.DASHED}
+    ax.axline([observed.mean()] * 2, slope=1, **equal)
+    look = {"color": style.SCORE_COLOR, "ms": 4, "alpha": 0.6, "mew": 0}
+    label = f"trials, correlation {rounded(correlation, 2)}"
+    ax.plot(observed, predictions, "o", label=label, **look)
     ax.set(xlabel="Observed", ylabel="Predicted")
     ax.set_aspect("equal", adjustable="datalim")
     return style.finish(ax, result, show, legend=legend)
-
-
-def _correlation(values, others):
-    """The correlation of two vectors, 0 if one is constant."""
-    if min(np.ptp(values), np.ptp(others)) == 0:
-        return 0.0
-    return np.corrcoef(values, others)[0, 1]
 
 
 #: Inches of a figure's height that the curves with their labels take, and a further
@@ -330,10 +291,19 @@ def plot_roc(
     curves = [make_roc(result, label) for label in wanted]
     own = ax is None
     ax = style.axes_or_new(ax, figsize=(4.6, 5.0))
+    labels = [roc.positive for roc in curves]
+    names = [each if isinstance(each, str) else f"class {each}" for each in labels]
+    words = [f"{name}, AUC = " for name in style.short_names(names)]
+    words = [x + rounded(roc.auc) for x, roc in zip(words, curves, strict=True)]
+    looks = [nth_style(i) | {"lw": 1.8} for i in range(len(curves))]
     if len(curves) > MOST_CURVES:
-        _draw_many_curves(ax, curves)
-    else:
-        _draw_curves(ax, curves)
+        mean = rounded(np.mean([roc.auc for roc in curves]))
+        # Once in the legend.
+        words = [f"each of {len(curves)} classes, mean AUC = {mean}"]
+        words += [None] * (len(curves) - 1)
+        looks = [{"color": style.SCORE_COLOR, "lw": 0.8, "alpha": 0.5}] * len(curves)
+    for roc, label, look in zip(curves, words, looks, strict=True):
+        ax.plot(roc.fpr, roc.tpr, zorder=3, clip_on=False, label=label, **look)
     ax.plot([0, 1], [0, 1], color="0.5", lw=1.0, ls=(0, (5, 3)), label="chance (0.5)")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="False positive rate", ylabel="True positive rate")
@@ -348,29 +318,3 @@ def plot_roc(
         for _ in range(3):  # the layout of square Axes settles step by step
             ax.figure.draw_without_rendering()
     return style.maybe_show(ax, show)
-
-
-def _draw_curves(ax, curves):
-    """Draw ROC curves, each in a color or style of its own."""
-    labels = [roc.positive for roc in curves]
-    names = [each if isinstance(each, str) else f"class {each}" for each in labels]
-    for i, (roc, name) in enumerate(zip(curves, style.short_names(names), strict=True)):
-        ax.plot(
-            roc.fpr,
-            roc.tpr,
-            **nth_style(i),
-            lw=1.8,
-            zorder=3,
-            clip_on=False,
-            label=f"{name}, AUC = {rounded(roc.auc)}",
-        )
-
-
-def _draw_many_curves(ax, curves):
-    """Draw ROC curves as thin lines that have no names."""
-    areas = [roc.auc for roc in curves]
-    label = f"each of {len(curves)} classes, mean AUC = {rounded(np.mean(areas))}"
-    for roc in curves:
-        look = {"color": style.SCORE_COLOR, "lw": 0.8, "alpha": 0.5, "clip_on": False}
-        ax.plot(roc.fpr, roc.tpr, zorder=3, label=label, **look)
-        label = None  # once in the legend

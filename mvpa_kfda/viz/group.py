@@ -18,11 +18,14 @@ from ..utils.checks import counted, plural
 from ..utils.rounding import p_words, rounded, rounded_down
 from . import style
 from .brains import plot_volume
-from .maps import plot_generalization, plot_sensors, plot_time_frequency
-from .null import quantile_of
-from .sources import plot_sources
+from .maps import (
+    plot_generalization,
+    plot_sensors,
+    plot_sources,
+    plot_time_frequency,
+)
+from .null import draw_null
 from .time import (
-    DIFFERENCE_COLOR,
     DOTTED,
     OTHER_COLOR,
     draw_bound,
@@ -30,9 +33,8 @@ from .time import (
     draw_dots,
     draw_group,
     draw_map_curve,
-    draw_pair,
+    draw_two,
     draw_two_dots,
-    draw_two_groups,
     finish_times,
     map_color,
 )
@@ -175,7 +177,7 @@ def _plot_time(
     """Plot a time course, in two panels where there is more than the scores to show."""
     metric, correction = style.check_request(result, metric, correction, alpha)
     style.check_color(color)
-    marks = style.marking(result, metric, correction, alpha, "time point")
+    marks = style.marking(result, "time point", metric, correction, alpha)
     is_score = metric == result.metric
     two_panels = ax is None and is_score and result.is_difference
     two_groups = is_score and result.is_difference and result.has_subjects
@@ -184,11 +186,9 @@ def _plot_time(
             "This figure has several curves, so it takes no color and no label. Pass "
             "labels= to group_inference, or plot another map, e.g. metric='statistic'."
         )
-    if two_panels:
-        return _plot_pair(result, marks, show, legend)
     first = map_color(result, metric)
-    if ax is None and is_score and style.BOUND in result.metrics:
-        return _plot_with_bound(result, marks, color or first, label, show, legend)
+    if two_panels or (ax is None and is_score and style.BOUND in result.metrics):
+        return _plot_panels(result, marks, color or first, label, show, legend)
     ax = style.axes_or_new(ax, figsize=(7.0, 4.2))
     color = style.choose_color(ax, color, first)
     _draw_time(ax, result, metric, marks, color, label)
@@ -208,50 +208,34 @@ def _draw_time(ax, result, metric, marks, color, label):
         )
     else:
         if result.is_difference:
-            draw_two_groups(ax, result)
+            draw_two(ax, result)
         else:
             draw_group(ax, result, color, label)
         style.add_ylabel(ax, style.score_label(result))
     style.draw_bars(ax, result.times, *marks, color, label)
 
 
-def _plot_with_bound(result, marks, color, label, show, legend):
-    """Plot the scores above the prevalence bound."""
-    figure, (upper, lower) = _two_panels((2.4, 1))
-    _draw_time(upper, result, result.metric, marks, color, label)
-    draw_bound(lower, result, color)
-    return _finish_panels(figure, result, show, legend, label)
-
-
-def _plot_pair(result, marks, show, legend):
-    """Plot the time courses of two lists or results above their difference."""
-    figure, (upper, lower) = _two_panels((1, 1))
-    upper.set_ylabel(style.score_label(result))
-    if result.has_subjects:
-        draw_two_groups(upper, result)
-        draw_differences(lower, result)
-    else:
-        draw_pair(upper, result)
-        draw_map_curve(lower, result, result.metric, DIFFERENCE_COLOR)
-    lines, inches = (
-        (style.score_label(result), " - ".join(result.labels)),
-        style.inches_of(lower),
-    )
-    lower.set_ylabel("\n".join(style.fit_label(line, inches[1]) for line in lines))
-    style.draw_bars(lower, result.times, *marks, DIFFERENCE_COLOR)
-    return _finish_panels(figure, result, show, legend)
-
-
-def _two_panels(heights):
-    """Make a figure with two Axes, one above the other, that share their times."""
+def _plot_panels(result, marks, color, label, show, legend):
+    """Plot scores above the prevalence bound, or two courses above their difference."""
     figure = style.new_figure((7.0, 5.8), "constrained")
-    return figure, figure.subplots(2, sharex=True, height_ratios=heights)
-
-
-def _finish_panels(figure, result, show, legend, name=None):
-    """Add the title, the axis of times, and one legend of both panels."""
+    heights = (1, 1) if result.is_difference else (2.4, 1)
+    upper, lower = figure.subplots(2, sharex=True, height_ratios=heights)
+    if not result.is_difference:
+        _draw_time(upper, result, result.metric, marks, color, label)
+        draw_bound(lower, result, color)
+    else:
+        upper.set_ylabel(style.score_label(result))
+        draw_two(upper, result)
+        if result.has_subjects:
+            draw_differences(lower, result)
+        else:
+            draw_map_curve(lower, result, result.metric, color)
+        lines = style.score_label(result), " - ".join(result.labels)
+        inches = style.inches_of(lower)[1]
+        lower.set_ylabel("\n".join(style.fit_label(line, inches) for line in lines))
+        style.draw_bars(lower, result.times, *marks, color)
     finish_times(figure.axes, result.times)
-    style.set_title(figure.axes[0], result, name=name)
+    style.set_title(upper, result, name=label)
     if legend:
         style.add_figure_legend(figure)
     return style.maybe_show(figure, show)
@@ -374,21 +358,16 @@ def plot_null_max(
         p = float(np.nanmin(result.p_maps["max"]))
     draws = plural(result.draw_noun)
     ax = style.axes_or_new(ax, figsize=(6.0, 4.0))
-    style.draw_histogram(ax, null, draws)
-    bound = quantile_of(null, alpha)
-    if bound is None:
+
+    def word(score):
+        return style.with_null(result, f"{score:.3g}")
+
+    if not draw_null(ax, null, draws, alpha, word):
         drawn = counted(len(null), result.draw_noun, ",")
         label = f"p ≤ {alpha:g} is not attainable with {drawn}"
         ax.plot([], [], " ", label=style.with_null(result, label))
-    else:
-        label = style.with_null(result, f"p ≤ {alpha:g} above {bound:.3g}")
-        ax.axvline(bound, label=label, color=style.SIGNIFICANT_COLOR, lw=1.4, ls="--")
-    ax.axvline(
-        observed,
-        color=style.SCORE_COLOR,
-        lw=2.2,
-        label=style.with_null(result, f"observed, {observed:.3g} ({p_words(p)})"),
-    )
+    words = style.with_null(result, f"observed, {observed:.3g} ({p_words(p)})")
+    ax.axvline(observed, color=style.SCORE_COLOR, lw=2.2, label=words)
     label = style.label_of(result, "statistic")
     if result.alternative == "less":
         label = f"minus {label}"
@@ -397,7 +376,6 @@ def plot_null_max(
     over = ", maximum over positions" if result.axes else ""
     xlabel = style.fit_label(f"{label}{over}", style.inches_of(ax)[0])
     ax.set(xlabel=xlabel, ylabel=draws.capitalize())
-    ax.yaxis.set_major_formatter("{x:,.0f}")
     return style.finish(ax, result, show, legend=legend)
 
 
@@ -445,7 +423,12 @@ def plot_latency(
         _draw_bars(ax, courses, colors)
     else:
         _draw_course(ax, latency, style.SCORE_COLOR)
-        _draw_bands(ax, latency)
+        level = f"{100 * latency.confidence:g} % interval"
+        for which, _, ends in _latencies(latency):
+            # The edges show an interval of any width, also of none.
+            shade, ls = BANDS[which], _MARKERS[which][1]
+            band = {"fc": (shade, 0.2), "ec": shade, "ls": ls, "lw": 0.8}
+            ax.axvspan(*ends, label=f"{which}, {level}", zorder=1.5, **band)
     style.draw_chance(ax, latency.chance, latency.metric)
     for course in courses:
         style.draw_permuted(ax, course.permuted_mean, latency.metric)
@@ -485,16 +468,6 @@ def _draw_course(ax, course, color, name=""):
         shade = color if name else BANDS[which]
         look = {"color": shade, "mec": "white", "ms": 7, "zorder": 4}
         ax.plot([time], [height], _MARKERS[which][0], **look)
-
-
-def _draw_bands(ax, course):
-    """Draw the intervals of a course as bands."""
-    level = f"{100 * course.confidence:g} % interval"
-    for which, _, ends in _latencies(course):
-        # The edges show an interval of any width, also of none.
-        shade = BANDS[which]
-        band = {"fc": (shade, 0.2), "ec": shade, "ls": _MARKERS[which][1], "lw": 0.8}
-        ax.axvspan(*ends, label=f"{which}, {level}", zorder=1.5, **band)
 
 
 #: Shares of the height: from row to row of intervals, and between two latencies.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,14 +18,14 @@ from . import style
 from .brains import (
     choose_cuts,
     fading,
-    flat_axis,
-    in_template,
+    has_template,
     kinds_of,
     on_part,
     shading_of,
     volume_of,
 )
 from .maps import Picture, colors_for
+from .notebook import html_of
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap as Colormap
@@ -55,20 +54,7 @@ _BODY = re.compile("<body[^>]*>")
 
 @style.draws_names
 def view_map(
-    result,
-    name,
-    values,
-    metric,
-    correction,
-    alpha,
-    min_score,
-    options,
-    kind,
-    hemi,
-    cut_coords,
-    bg_img,
-    vlim,
-    cmap,
+    result, name, values, metric, correction, alpha, min_score, options, colors, *where
 ) -> Any:
     """Return nilearn's interactive view of a map.
 
@@ -82,17 +68,21 @@ def view_map(
         Its values, NaN where there are none.
     metric : str or None
         The metric of the p-values.
-    correction, alpha, min_score, kind, hemi, cut_coords, bg_img, vlim, cmap
+    correction, alpha, min_score
         As in `VolumeResult.view`.
     options : dict
         Further options of the p-values that are shown.
+    colors : tuple
+        ``vlim`` and ``cmap`` of `VolumeResult.view`.
+    *where
+        Its ``kind``, ``hemi``, ``cut_coords`` and ``bg_img``.
 
     Returns
     -------
     view : nilearn.plotting.html_stat_map.StatMapView or SurfaceView
         The view.
     """
-    kinds = views_of(result.geometry)
+    (kind, *where), kinds = where, views_of(result.geometry)
     if not kinds:
         raise ValueError(
             f"There is no view of {result.geometry.describe()}, which have no location "
@@ -109,14 +99,13 @@ def view_map(
         label = f"{_OF_P[name]} ({style.CORRECTION_LABELS[correction]})"
     else:
         label = _WORDS.get(name) or f"{style.metric_label(metric)} minus chance"
-    norm, colors = _colors(name, values, level, alpha, vlim, cmap)
+    norm, cmap = _colors(name, values, level, alpha, *colors)
     favour = result.favour(name) if name in result.metrics else values
     favour = -values if name == "p" else favour
-    parts = name, label, level, "", values, shown, words, norm, colors, favour
-    picture = Picture(*parts)
+    parts = name, label, level, "", values, shown, words, norm, cmap, favour
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what nilearn thinks of its own defaults
-        return _VIEWS[kind](*on_part(result, picture, kind), hemi, cut_coords, bg_img)
+        return _VIEWS[kind](*on_part(result, Picture(*parts), kind), *where)
 
 
 def views_of(space):
@@ -195,14 +184,11 @@ def _view_volume(result, picture, hemi, cut_coords, bg_img):
     if hemi != "both":
         raise ValueError("hemi selects a hemisphere of surfaces, not of voxels.")
     space = result.geometry
-    volume = volume_of(space)
-    flat = flat_axis(volume)
     if cut_coords is None:
         cut_coords = choose_cuts(result, picture, "ortho", None)
     if bg_img is None:
-        bg_img = "MNI152"
-        if flat or not in_template(volume):
-            bg_img = _silhouette(result, space)
+        known = has_template(volume_of(space))
+        bg_img = "MNI152" if known else _silhouette(result, space)
     values, threshold = _drawn(picture)
     view = view_img(
         space.to_img(values),
@@ -230,9 +216,8 @@ def _silhouette(result, space):
 
 def _with_caption(view, words):
     """A view of nilearn with words above it: its title has room for a few."""
-    look = "font: 15px sans-serif; margin: 0 0 8px"
-    caption = f'<p style="{look}">{escape(words)}</p>'
-    view.html = _BODY.sub(rf"\g<0>{caption}", view.html, count=1)
+    caption = html_of("caption.html", words=words)
+    view.html = _BODY.sub(lambda body: body[0] + caption, view.html, count=1)
     return view.resize(view.width, view.height + _CAPTION)
 
 

@@ -1,4 +1,4 @@
-"""Figures of maps: scores over two axes, and topomaps of sensors.
+"""Figures of maps: scores over two axes, topomaps of sensors, and dots of sources.
 
 Color-blind readers tell the two colors of a map apart: red is above chance and blue
 below it. What is significant is outlined. Matplotlib and MNE-Python are imported
@@ -8,8 +8,9 @@ inside the functions, so that decoding never loads them for its figures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.spatial import ConvexHull
@@ -107,26 +108,17 @@ def plot_generalization(
     >>> plot_generalization(result).get_xlabel()
     'Test time (s)'
     """
-    options = {"threshold": threshold, "alternative": alternative}
-    picture = make_picture(
-        result, metric, correction, alpha, vlim, cmap, "cell", **options
-    )
-    across, up = (
-        style.sample_edges(result.test_times),
-        style.sample_edges(result.train_times),
-    )
+    tested = metric, correction, alpha, threshold, alternative
+    picture = make_picture(result, "cell", tested, (vlim, cmap))
+    across = style.sample_edges(result.test_times)
+    up = style.sample_edges(result.train_times)
     ax = style.axes_or_new(ax, figsize=(6.4, 6.2))
     mesh = draw_map(ax, across, up, picture)
     start, end = max(across[0], up[0]), min(across[-1], up[-1])
     if start < end:
-        ax.plot(
-            [start, end],
-            [start, end],
-            color=LINE_COLOR,
-            lw=1,
-            ls=":",
-            label="training time = test time",
-        )
+        look = {"color": LINE_COLOR, "lw": 1, "ls": ":"}
+        same = "training time = test time"
+        ax.plot([start, end], [start, end], label=same, **look)
     draw_onset(ax.axvline, across)
     draw_onset(ax.axhline, up, label=not across[0] <= 0 <= across[-1])
     same_span = np.isclose(np.ptp(across), np.ptp(up), rtol=1e-6, atol=0)
@@ -210,10 +202,8 @@ def plot_time_frequency(
     >>> plot_time_frequency(decode_epochs(tfr, cv=5)).get_ylabel()
     'Frequency (Hz)'
     """
-    options = {"threshold": threshold, "alternative": alternative}
-    picture = make_picture(
-        result, metric, correction, alpha, vlim, cmap, "cell", **options
-    )
+    tested = metric, correction, alpha, threshold, alternative
+    picture = make_picture(result, "cell", tested, (vlim, cmap))
     across, up = style.sample_edges(result.times), frequency_edges(result.freqs)
     ax = style.axes_or_new(ax, figsize=(7.0, 4.6))
     if is_geometric(result.freqs):
@@ -308,37 +298,33 @@ def plot_sensors(
     >>> plot_sensors(result, times=[0.1, 0.4]).axes[1].get_title()
     '0.1 s'
     """
-    options = {"threshold": threshold, "alternative": alternative}
-    picture = make_picture(
-        result, metric, correction, alpha, vlim, cmap, "sensor or time", **options
-    )
+    import mne
+
+    tested = metric, correction, alpha, threshold, alternative
+    picture = make_picture(result, "sensor or time", tested, (vlim, cmap))
     samples = topomap_samples(result.places, times, picture.favour)
-    info = sensor_info(result)
+    info, names = result.info, [str(name) for name in result.ch_names]
+    info = mne.pick_info(info, [info["ch_names"].index(name) for name in names])
     missing = why_no_topomaps(info)
     size = (7.6, 4.2) if missing else (max(7.6, 1.25 * len(samples)), 5.6)
     figure = style.new_figure(size, "constrained")
     rows = 1 if missing else 2
     grid = figure.add_gridspec(rows, len(samples), height_ratios=[3, 1][:rows])
     ax = figure.add_subplot(grid[0, :])
-    mesh = _draw_sensor_rows(ax, result, picture)
+    # One row per sensor, the first one on top.
+    across, n = style.sample_edges(result.times), len(names)
+    mesh = draw_map(ax, across, np.arange(n + 1) - 0.5, picture)
+    draw_onset(ax.axvline, across)
+    named = range(0, n, -(-n // MOST_NAMES))
+    ax.set_yticks(named, [names[i] for i in named], fontsize=6)
+    ax.set(xlabel=AXES["times"].label, ylabel=AXES["ch_names"].label)
+    ax.invert_yaxis()
     style.set_title(ax, result, note=missing)
     if not missing:
         axes = [figure.add_subplot(grid[1, i]) for i in range(len(samples))]
         draw_topomaps(axes, result, picture, samples, info)
         explain_topomaps(ax, result, picture, samples, info)
     return finish_rows(ax, mesh, picture, show, legend)
-
-
-def _draw_sensor_rows(ax, result, picture):
-    """Draw the map with one row per sensor, the first one on top."""
-    across, n = style.sample_edges(result.times), len(result.ch_names)
-    mesh = draw_map(ax, across, np.arange(n + 1) - 0.5, picture)
-    draw_onset(ax.axvline, across)
-    named = range(0, n, -(-n // MOST_NAMES))
-    ax.set_yticks(named, [str(result.ch_names[i]) for i in named], fontsize=6)
-    ax.set(xlabel=AXES["times"].label, ylabel=AXES["ch_names"].label)
-    ax.invert_yaxis()
-    return mesh
 
 
 def finish_rows(ax, mesh, picture, show, legend):
@@ -383,41 +369,29 @@ class Picture:
     @property
     def extend(self):
         """Which ends of the scale of the colors are pointed: scores lie beyond."""
-        beyond = (
-            (self.values < self.norm.vmin).any(),
-            (self.values > self.norm.vmax).any(),
-        )
-        ends = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}
-        return ends[beyond]
+        below = (self.values < self.norm.vmin).any()
+        above = (self.values > self.norm.vmax).any()
+        return [["neither", "max"], ["min", "both"]][int(below)][int(above)]
 
 
-def make_picture(
-    result,
-    metric,
-    correction,
-    alpha,
-    vlim,
-    cmap,
-    position,
-    min_score=None,
-    **options,
-):
-    """Check the arguments and collect what is to be drawn."""
-    metric, correction = style.check_request(
-        result, metric, correction, alpha, **options
-    )
+def make_picture(result, position, tested, colors, min_score=None):
+    """Check the arguments and collect what is to be drawn.
+
+    `tested` are the metric, the correction, alpha, the threshold of clusters and the
+    alternative, `colors` are ``vlim`` and ``cmap``; `position` is what is marked.
+    """
+    metric, correction = style.check_request(result, *tested)
     values, chance = result.metrics[metric], result.chances[metric]
     name, level = style.label_of(result, metric), style.level_of(result, metric)
+    tested = metric, correction, *tested[2:]
     if min_score is None:
-        marked, label = style.marking(
-            result, metric, correction, alpha, position, **options
-        )
+        marked, label = style.marking(result, position, *tested)
     else:
-        marked, _ = style.find_marked(result, metric, correction, alpha, min_score)
+        marked, _ = style.find_marked(result, *tested[:3], min_score)
         label = f"{name} ≥ {min_score:g}"
         label = label if marked.any() else f"no {position} with {label}"
-    colors = colors_for(values, chance, vlim, cmap)
-    favour = result.favour(metric, options.get("alternative", "greater"))
+    colors = colors_for(values, chance, *colors)
+    favour = result.favour(metric, tested[-1])
     shown = metric, name, chance, level, values, marked, label, *colors, favour
     return Picture(*shown, result.permuted_mean(metric))
 
@@ -479,25 +453,19 @@ RASTER_CELLS = 2500
 
 def draw_map(ax, across, up, picture, width=1.4):
     """Draw the scores and the outline of the significant ones, so many points wide."""
-    mesh = ax.pcolormesh(
-        across,
-        up,
-        picture.values,
-        norm=picture.norm,
-        cmap=picture.cmap,
-        rasterized=picture.values.size > RASTER_CELLS,
-    )
+    colors = {"norm": picture.norm, "cmap": picture.cmap}
+    is_image = picture.values.size > RASTER_CELLS
+    mesh = ax.pcolormesh(across, up, picture.values, rasterized=is_image, **colors)
     if picture.metric == style.BOUND and np.isnan(picture.values).any():
         square = {"marker": "s", "color": "white", "markeredgecolor": LINE_COLOR}
         ax.plot([], [], ls="", label=f"no bound ({style.NO_BOUND})", **square)
     if picture.marked is not None:
-        segments = outline(across, up, picture.marked)
-        draw_outline(ax, segments, picture.label, width)
+        _draw_outline(ax, outline(across, up, picture.marked), picture.label, width)
     ax.set(xlim=across[[0, -1]], ylim=up[[0, -1]])
     return mesh
 
 
-def draw_outline(ax, segments, label, width=1.4):
+def _draw_outline(ax, segments, label, width):
     """Draw black lines with white ones beneath, which show on every color."""
     from matplotlib.collections import LineCollection
     from matplotlib.patheffects import Normal, Stroke
@@ -505,15 +473,10 @@ def draw_outline(ax, segments, label, width=1.4):
     if len(segments) == 0:
         ax.plot([], [], " ", label=label)
         return
-    lines = LineCollection(
-        segments,
-        colors="black",
-        linewidths=width,
-        capstyle="projecting",  # closes the corners
-        path_effects=[Stroke(linewidth=2 * width, foreground="white"), Normal()],
-        zorder=3,
-        label=label,
-    )
+    white = [Stroke(linewidth=2 * width, foreground="white"), Normal()]
+    look = {"colors": "black", "linewidths": width, "path_effects": white}
+    look["capstyle"] = "projecting"  # closes the corners
+    lines = LineCollection(segments, zorder=3, label=label, **look)
     ax.add_collection(lines, autolim=False)
 
 
@@ -630,14 +593,6 @@ def topomap_samples(places, wanted, values):
     return np.flatnonzero(np.any(found, axis=0))
 
 
-def sensor_info(result):
-    """The mne.Info of the sensors, in their order."""
-    import mne
-
-    info = result.info
-    return mne.pick_info(info, [info["ch_names"].index(x) for x in result.ch_names])
-
-
 def why_no_topomaps(info):
     """Word why the sensors cannot be picture on a head; "" if they can."""
     types = sorted(set(info.get_channel_types()))
@@ -680,22 +635,15 @@ def draw_topomaps(axes, result, picture, samples, info):
 
 def explain_topomaps(ax, result, picture, samples, info):
     """Point at the times of the topomaps on top of the map, and say what dots mean."""
-    ax.plot(
-        result.times[samples],
-        np.ones(len(samples)),
-        "v",
-        transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
-        color=style.SCORE_COLOR,
-        ms=6,
-        clip_on=False,
-        label="times of the topomaps",
-    )
+    above, look = np.ones(len(samples)), {"color": style.SCORE_COLOR, "ms": 6}
+    look["transform"] = ax.get_xaxis_transform()  # seconds across, share of height up
+    look |= {"clip_on": False, "label": "times of the topomaps"}
+    ax.plot(result.times[samples], above, "v", **look)
     if picture.marked is None or not picture.marked[:, samples].any():
         return
     look = RING if _has_gaps(picture) or extent_of(info) is None else MARKED
-    what = (
-        "majority of people" if picture.metric == style.BOUND else "significant sensors"
-    )
+    is_bound = picture.metric == style.BOUND
+    what = "majority of people" if is_bound else "significant sensors"
     ax.plot([], [], **look, ls="", label=f"{what} at that time")
 
 
@@ -756,43 +704,20 @@ def draw_topomap(ax, values, info, marked=None, dots=False, *, norm, cmap):
     colors : matplotlib AxesImage or PathCollection
         For a colorbar.
     """
-    extent = extent_of(info)
-    if dots or extent is None:
-        return _draw_dots(ax, values, info, marked, norm, cmap)
     import mne
 
-    image, _ = mne.viz.plot_topomap(
-        values,
-        info,
-        mask=marked,
-        mask_params=MARKED | ({"markersize": 2.5} if extent == "local" else {}),
-        contours=0,
-        cmap=cmap,
-        cnorm=norm,
-        extrapolate=extent,
-        axes=ax,
-        show=False,
-    )
-    return image
-
-
-def _draw_dots(ax, values, info, marked, norm, cmap):
-    """Draw values as dots on a white head, gray without a value; a ring marks some."""
-    import mne
-
-    # A white surface, for the head; the sensors tell where mne projects them to.
-    mne.viz.plot_topomap(
-        np.zeros(len(values)),
-        info,
-        mask=np.ones(len(values), dtype=bool),
-        mask_params={"gid": "sensors", "marker": ""},
-        sensors=False,
-        contours=0,
-        cmap="binary",
-        vlim=(0, 1),
-        axes=ax,
-        show=False,
-    )
+    extent, plain = extent_of(info), {"contours": 0, "axes": ax, "show": False}
+    if not dots and extent is not None:
+        size = {"markersize": 2.5} if extent == "local" else {}
+        marks = {"mask": marked, "mask_params": MARKED | size}
+        look = {"cmap": cmap, "cnorm": norm, "extrapolate": extent}
+        return mne.viz.plot_topomap(values, info, **marks, **look, **plain)[0]
+    # A white surface, for the head; the sensors tell where mne projects them to. Values
+    # are dots, gray without one; a ring marks some.
+    places = {"mask": np.ones(len(values), bool), "sensors": False}
+    places["mask_params"] = {"gid": "sensors", "marker": ""}
+    white = {"cmap": "binary", "vlim": (0, 1)}
+    mne.viz.plot_topomap(np.zeros(len(values)), info, **places, **white, **plain)
     (sensors,) = (line for line in ax.lines if line.get_gid() == "sensors")
     places, known = sensors.get_xydata(), np.isfinite(values)
     sensors.remove()
@@ -808,3 +733,203 @@ def _draw_dots(ax, values, info, marked, norm, cmap):
         linewidths=np.where(edges, RING["markeredgewidth"], 0.4)[known],
         zorder=4,
     )
+
+
+# ------------------------------------------------------------------------------ sources
+
+
+#: With more rows than that, outlines are thin, or they would cover what they surround.
+_MOST_OUTLINED = 60
+
+
+class _View(NamedTuple):
+    """A side from which vertices are seen."""
+
+    name: str
+    axes: list  # of the points, across and up
+    ends: tuple  # what is left and what is right in the picture
+    half: int  # which side of the head is shown: -1 left, 1 right, 0 both
+    nearest: tuple  # the axis towards the viewer, and its direction
+    mirrored: bool = False  # whether the axis across runs to the left
+
+
+_VIEWS = (
+    _View("left", [1, 2], ("front", "back"), -1, (0, -1), mirrored=True),
+    _View("right", [1, 2], ("back", "front"), 1, (0, 1)),
+    _View("from above", [0, 1], ("left", "right"), 0, (2, 1)),
+    _View("from behind", [0, 2], ("left", "right"), 0, (1, -1)),
+)
+
+
+@style.draws_names
+def plot_sources(
+    result,
+    *,
+    time: float | None = None,
+    metric: str | None = None,
+    correction: CorrectionName = "max",
+    alpha: float = 0.05,
+    threshold: float = 0.05,
+    alternative: Alternative = "greater",
+    vlim: tuple[float, float] | None = None,
+    cmap: str | Colormap | None = None,
+    legend: bool = True,
+    show: bool = False,
+) -> Figure:
+    """Plot decoding scores over sources and times.
+
+    Shows the score of every vertex (rows) and time as a color, white at chance, with an
+    outline around those with p <= alpha. The rows go through the structures one by one,
+    in each from those that are significant first (top), and then from those with the
+    highest score. Below, all vertices at one time as dots, seen from four
+    sides; rings are around those with p <= alpha.
+
+    Parameters
+    ----------
+    result : SourceTimeResult
+        The result to draw.
+    time : float or None
+        Time of the lower row in seconds; the nearest sample is drawn. None takes the
+        time of the highest score.
+    metric : str or None
+        Name of the metric; None takes the first.
+    correction : str
+        Correction of the p-values for testing many vertices and times.
+    alpha : float
+        Vertices and times with p <= alpha are marked.
+    threshold : float
+        p-level that forms the clusters of "cluster" and "cluster-size".
+    alternative : {"greater", "less", "two-sided"}
+        Which scores are tested for, as in `pvalues`.
+    vlim : tuple of float or None
+        The scores at the two ends of the colors. None reaches equally far to both
+        sides of chance (down to zero at most, if no score is negative), or takes the
+        lowest and the highest score if the metric has no chance level. Scores equally
+        far from chance have equally strong colors in any case.
+    cmap : str, matplotlib Colormap, or None
+        The colors. None takes red and blue around chance.
+    legend : bool
+        Draw the legend.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        Its first Axes has the map of vertices and times, the next four the views, the
+        last one the colorbar.
+
+    Raises
+    ------
+    ValueError
+        As `plot_generalization`, and for a time out of range.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import mne
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_sources
+    >>> from mvpa_kfda.viz.maps import plot_sources
+    >>> sphere = {"sphere": (0, 0, 0, 0.09), "verbose": False}
+    >>> src = mne.setup_volume_source_space(pos=40.0, **sphere)
+    >>> vertices, rng = [src[0]["vertno"]], np.random.default_rng(0)
+    >>> data = rng.normal(size=(20, len(vertices[0]), 3))
+    >>> stcs = [mne.VolSourceEstimate(each, vertices, 0.0, 0.1) for each in data]
+    >>> result = decode_sources(stcs, [0, 1] * 10, src=src, radius=40.0, cv=5)
+    >>> plot_sources(result, time=0.1).axes[1].get_title()
+    'left, 0.1 s'
+    """
+    tested = metric, correction, alpha, threshold, alternative
+    picture = make_picture(result, "vertex or time", tested, (vlim, cmap))
+    times = result.times
+    # The sample that is seen from all sides.
+    sample = np.nan_to_num(picture.favour, nan=-np.inf).max(axis=0).argmax()
+    if time is not None:
+        allowed = "None, or a time in seconds"
+        wanted = time if isinstance(time, Real) else None
+        sample = result.places.find_along("times", wanted, "time", allowed).argmax()
+    figure = style.new_figure((8.4, 6.4), "constrained")
+    points = result.sources["points"]
+    # The views have one height.
+    sizes = [np.subtract(*_ends_of(points, view)) for view in _VIEWS]
+    widths = [across / up for across, up in sizes]
+    ratios = {"height_ratios": [3, 1.6], "width_ratios": widths}
+    grid = figure.add_gridspec(2, len(_VIEWS), **ratios)
+    ax = figure.add_subplot(grid[0, :])
+    mesh = _draw_rows(ax, result.sources, times, picture)
+    ax.axvline(times[sample], color=style.SCORE_COLOR, lw=1, ls=":", label="time below")
+    style.set_title(ax, result)
+    for i, view in enumerate(_VIEWS):
+        below = figure.add_subplot(grid[1, i])
+        _draw_view(below, points, picture, sample, view)
+        below.set_title(f"{view.name}, {nearest(times[sample]):g} s", fontsize="small")
+    if picture.marked is not None and picture.marked[:, sample].any():
+        ax.plot([], [], "o", mfc="none", mec="black", label="significant at that time")
+    return finish_rows(ax, mesh, picture, show, legend)
+
+
+def _draw_rows(ax, sources, times, picture):
+    """Draw the map with one row per vertex, structure by structure, best ones first."""
+    sizes = [len(vertices) for vertices in sources["vertices"]]
+    structure = np.repeat(np.arange(len(sizes)), sizes)
+    highest = np.nan_to_num(picture.favour, nan=-np.inf).max(axis=1)
+    keys, marked = [-highest, structure], picture.marked
+    if marked is not None:  # rows that are marked alike have no lines between them
+        keys[1:1] = ~marked.T[::-1]
+    order = np.lexsort(keys)
+    marked = None if marked is None else marked[order]
+    picture = replace(picture, values=picture.values[order], marked=marked)
+    across = style.sample_edges(times)
+    width = 1.4 if len(order) <= _MOST_OUTLINED else 0.9
+    mesh = draw_map(ax, across, np.arange(len(order) + 1) - 0.5, picture, width)
+    draw_onset(ax.axvline, across)
+    ends = np.cumsum(sizes)
+    for end in ends[:-1]:
+        ax.axhline(end - 0.5, color=LINE_COLOR, lw=0.8)
+    named = [i for i, size in enumerate(sizes) if size]
+    names = [str(sources["structures"][i]) for i in named]
+    ax.set_yticks([ends[i] - (sizes[i] + 1) / 2 for i in named], names)
+    ax.tick_params(axis="y", length=0)
+    ax.set(xlabel=AXES["times"].label, ylabel="Vertices")
+    ax.invert_yaxis()
+    return mesh
+
+
+def _ends_of(points, view):
+    """The lowest and the highest place across and up, with a margin."""
+    low, high = (end(points[:, view.axes], axis=0) for end in (np.min, np.max))
+    margin = 0.06 * max((high - low).max(), 1.0)
+    return low - margin, high + margin
+
+
+def _draw_view(ax, points, picture, sample, view):
+    """Draw the vertices at one time as dots, seen from one side."""
+    sides = np.sign(points[:, 0]) == view.half if view.half else np.ones(len(points))
+    shown = np.flatnonzero(sides)
+    axis, direction = view.nearest
+    # The higher score lies on top of what it hides, which is what is looked for.
+    values = picture.values[shown, sample]
+    depth = direction * points[shown, axis]
+    shown = shown[np.lexsort((depth, np.nan_to_num(values, nan=-np.inf)))]
+    values = picture.values[shown, sample]
+    marked = np.zeros(len(shown), bool)
+    if picture.marked is not None:
+        marked = picture.marked[shown, sample]
+    ax.scatter(
+        *points[shown][:, view.axes].T,
+        c=values,
+        s=float(np.clip(9000 / max(len(points), 1), 3, 40)),
+        cmap=picture.cmap,
+        norm=picture.norm,
+        edgecolors=["black" if each else "#999999" for each in marked],
+        linewidths=np.where(marked, 0.9, 0.2),
+        plotnonfinite=False,
+        rasterized=len(shown) > 2500,
+    )
+    low, high = _ends_of(points, view)
+    across = (high[0], low[0]) if view.mirrored else (low[0], high[0])
+    ax.set(xlim=across, ylim=(low[1], high[1]), aspect="equal", yticks=[])
+    ax.set_xticks([across[0], across[1]], view.ends, fontsize="x-small")
+    ax.tick_params(axis="x", length=0)

@@ -5,37 +5,29 @@ Everything is in one piece of HTML, without scripts, styles or requests of its o
 
 import warnings
 from base64 import b64encode
-from html import escape
 from io import BytesIO
+from pathlib import Path
 
+from ..utils.text import templates
 from .brains import kinds_of
 from .style import make_figure
 
 #: Dots per inch of the figure, which make about 500 of its width.
 _DPI = 72
 
-#: Names on one line, and words beside the first.
-_NAME = "text-align: left; vertical-align: top; white-space: nowrap"
-#: Pages may center tables. Those without a doctype draw them in black, even if dark.
-_TABLE = "margin-left: 0; color: inherit"
-
 
 def make_html(result, facts, with_figure=True):
     """The HTML of a result: of the facts, name -> words, and of its figure."""
-    rows = "".join(
-        f'<tr><th style="{_NAME}">{escape(name)}</th>'
-        f'<td style="text-align: left">{escape(words)}</td></tr>'
-        for name, words in facts.items()
-    )
-    title = escape(type(result).__name__)
-    picture = _picture(result) if with_figure and _draws_fast(result) else ""
-    table = f'<table style="{_TABLE}">{rows}</table>'
-    return f"<div><strong>{title}</strong>{table}{picture}</div>"
+    # Those of brains take seconds.
+    is_fast = result.geometry is None or kinds_of(result.geometry)[0] == "bar"
+    picture = _picture(result) if with_figure and is_fast else ""
+    values = {"facts": facts, "picture": picture, "alt": repr(result)}
+    return html_of("notebook.html", title=type(result).__name__, **values)
 
 
-def _draws_fast(result):
-    """Tell figures of a moment from those of brains, which take seconds."""
-    return result.geometry is None or kinds_of(result.geometry)[0] == "bar"
+def html_of(template, **values):
+    """The HTML of a template of this room, in which values are escaped."""
+    return templates(Path(__file__).parent).get_template(template).render(**values)
 
 
 def _picture(result):
@@ -47,5 +39,4 @@ def _picture(result):
             make_figure(result).savefig(content, format="png", dpi=_DPI)
     except Exception:  # whatever goes wrong in a figure: the facts are worth showing
         return ""
-    data = b64encode(content.getvalue()).decode()
-    return f'<img alt="{escape(repr(result))}" src="data:image/png;base64,{data}">'
+    return b64encode(content.getvalue()).decode()

@@ -99,18 +99,14 @@ def plot_null(
     named = f"{label or 'observed'}, {rounded(observed)} ({words})"
     ax.axvline(observed, color=color, lw=2.2, label=named, gid=style.CURVE)
     if single is not None:
-        _draw_ticks(ax, single, color)
+        low, high = rounded(single.min()), rounded(single.max())
+        label_of = f"{word_repeats(single)}, {low} to {high}"
+        # Equal scores lie on each other, and more of them are darker.
+        look = {"color": color, "lw": 1.2, "alpha": 0.45, "zorder": 4}
+        look |= {"label": label_of, "transform": ax.get_xaxis_transform()}
+        ax.vlines(single, 0, 0.08, **look)
     ax.set(xlabel=style.metric_label(metric), ylabel="Permutations")
     return style.finish(ax, result, show, name=label, legend=legend)
-
-
-def _draw_ticks(ax, single, color):
-    """Draw the score of every repeat (r,) as a short line on the axis below."""
-    low, high = single.min(), single.max()
-    label = f"{word_repeats(single)}, {rounded(low)} to {rounded(high)}"
-    # Equal scores lie on each other, and more of them are darker.
-    look = {"color": color, "lw": 1.2, "alpha": 0.45, "zorder": 4, "label": label}
-    ax.vlines(single, 0, 0.08, transform=ax.get_xaxis_transform(), **look)
 
 
 @style.draws_names
@@ -184,29 +180,34 @@ def plot_map_null(
     ax = style.axes_or_new(ax, figsize=(6.0, 4.0))
     permuted = "permuted labels" if len(result.classes) else "permuted values"
     names = [permuted, "permuted labels of the training trials alone"]
-    shades = (
-        (style.SCORE_COLOR, style.SIGNIFICANT_COLOR),
-        (style.COLORS[4], style.COLORS[4]),
-    )
-    for test, name, (color, line) in zip(tests, names, shades, strict=False):
-        null = _largest(test.null)
-        style.draw_histogram(ax, null, name, color)
-        bound = quantile_of(null, alpha)
-        if bound is not None:
-            look = {"lw": 1.4, "ls": "--", "color": line}
-            ax.axvline(bound, label=f"p ≤ {alpha:g} above {rounded(bound)}", **look)
+    of_second = style.COLORS[4]
+    shades = (style.SCORE_COLOR, style.SIGNIFICANT_COLOR), (of_second, of_second)
+    for test, name, colors in zip(tests, names, shades, strict=False):
+        draw_null(ax, largest_scores(test.null), name, alpha, rounded, *colors)
     label = f"observed, {rounded(observed)} ({p_words(np.nanmin(p))})"
     ax.axvline(observed, color=style.SCORE_COLOR, lw=2.2, label=label)
     if len(tests) > 1 and not np.array_equal(tests[1].scores, tests[0].scores):
         second = np.nanmax(tests[1].scores)
         label = f"observed in the second test, {rounded(second)}"
-        ax.axvline(second, color=style.COLORS[4], lw=2.2, label=label)
+        ax.axvline(second, color=of_second, lw=2.2, label=label)
     over = ", maximum over positions" if result.axes else ""
     ax.set(xlabel=f"{style.metric_label(metric)}{over}", ylabel="Permutations")
     return style.finish(ax, result, show, legend=legend)
 
 
-def _largest(null):
+def draw_null(
+    ax, null, name, alpha, word, color=style.SCORE_COLOR, line=style.SIGNIFICANT_COLOR
+):
+    """Draw a null (P,) and from where on p <= alpha; whether that is in reach."""
+    style.draw_histogram(ax, null, name, color)
+    bound = quantile_of(null, alpha)
+    if bound is not None:
+        label = f"p ≤ {alpha:g} above {word(bound)}"
+        ax.axvline(bound, label=label, color=line, lw=1.4, ls="--")
+    return bound is not None
+
+
+def largest_scores(null):
     """The largest score of every permuted map, (P,)."""
     if isinstance(null, NullSummary):
         return null.maximum

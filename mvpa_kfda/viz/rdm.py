@@ -18,7 +18,6 @@ from .confusion import find_places
 from .maps import check_colors
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
@@ -91,8 +90,7 @@ def plot_rdm(
     >>> [ax.get_title() for ax in figure.axes[:2]]
     ['0.1 s', '0.2 s']
     """
-    each_place = at if isinstance(at, list) else [at]
-    found = [_matrix(result, kind, each) for each in each_place]
+    found = _matrices(result, kind, at)
     matrices = [matrix for matrix, _ in found]
     metric = METRICS[TABLES[result.kind_of(kind)]]
     chance = metric.chance(None)
@@ -168,8 +166,7 @@ def plot_mds(
     """
     from scipy.linalg import orthogonal_procrustes
 
-    each_place = at if isinstance(at, list) else [at]
-    found = [_matrix(result, kind, each) for each in each_place]
+    found = _matrices(result, kind, at)
     kind = result.kind_of(kind)
     chance, is_squared = METRICS[TABLES[kind]].chance(None), kind == "crossnobis"
     planes = []
@@ -190,18 +187,26 @@ def plot_mds(
     reach = 1.15 * max(np.abs(plane).max() for plane in planes) or 1.0
     names = style.short_names(result.classes, _LONGEST)
     for ax, plane, (_, where) in zip(axes, planes, found, strict=True):
-        _draw_points(ax, plane, names, reach)
+        for i, (point, name) in enumerate(zip(plane, names, strict=True)):
+            ax.plot(*point, "o", color=style.COLORS[i % len(style.COLORS)], ms=6)
+            beside = {"xytext": (5, 3), "textcoords": "offset points"}
+            ax.annotate(name, point, fontsize="small", **beside)
+        ax.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
+        ax.set_aspect("equal")
         ax.set_title(where, fontsize="medium")
     figure.suptitle(style.describe(result), fontsize="medium", x=0.02, ha="left")
     return style.maybe_show(figure, show)
 
 
-def _matrix(result, kind, at):
-    """The mean matrix (c, c) at a place, and words for the place."""
-    mask, where = find_places(result, at)
-    values = np.atleast_2d(result.rdm(kind)[mask]).mean(axis=0)
-    where = where.removeprefix("At ").removeprefix("In ").removesuffix(", pooled")
-    return squares(values, len(result.classes), 0.0), where
+def _matrices(result, kind, at):
+    """The mean matrix (c, c) at each of the places, and words for it."""
+    found = []
+    for each in at if isinstance(at, list) else [at]:
+        mask, where = find_places(result, each)
+        values = np.atleast_2d(result.rdm(kind)[mask]).mean(axis=0)
+        where = where.removeprefix("At ").removeprefix("In ").removesuffix(", pooled")
+        found.append((squares(values, len(result.classes), 0.0), where))
+    return found
 
 
 def _order_of(result, order, matrix):
@@ -252,14 +257,3 @@ def _scale(apart, random_state):
     if "init" in signature(MDS).parameters:
         options["init"] = "random"
     return MDS(2, **options).fit_transform(apart)
-
-
-def _draw_points(ax: Axes, plane, names, reach):
-    """Draw the classes of one place with their names."""
-    for i, (point, name) in enumerate(zip(plane, names, strict=True)):
-        ax.plot(*point, "o", color=style.COLORS[i % len(style.COLORS)], ms=6)
-        ax.annotate(
-            name, point, xytext=(5, 3), textcoords="offset points", fontsize="small"
-        )
-    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
-    ax.set_aspect("equal")

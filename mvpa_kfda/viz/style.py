@@ -51,6 +51,9 @@ COLORS = (
 
 LEGEND = {"frameon": False, "fontsize": "small"}
 
+#: The line of what is expected without an effect.
+DASHED = {"color": "black", "lw": 1.1, "ls": (0, (5, 3))}
+
 
 # -------------------------------------------------------------------- what is asked for
 
@@ -304,14 +307,7 @@ ALTERNATIVE_LABELS = {"less": "lower scores", "two-sided": "two-sided"}
 
 
 def marking(
-    result,
-    metric,
-    correction,
-    alpha,
-    position,
-    *,
-    threshold=0.05,
-    alternative="greater",
+    result, position, metric, correction, alpha, threshold=0.05, alternative="greater"
 ):
     """Where a map is marked, None without p-values, and the words for it."""
     if metric == BOUND:
@@ -326,22 +322,15 @@ def marking(
         words.append(f"clusters at p ≤ {threshold:g}")
     if alternative != "greater":
         words.append(ALTERNATIVE_LABELS[alternative])
-    label, counted = ", ".join(words) + ")", p[~np.isnan(p)]
-    n = result.n_permutations
-    smallest = result.smallest_p(correction, counted.size, metric) if n else 0
-    label = significance_label(label, counted, alpha, smallest, n, position)
-    return p <= alpha, with_null(result, label)
-
-
-def significance_label(label, p, alpha, smallest, n_permutations, position):
-    """Word which p-values are marked, or why none is; `position` is what has one."""
-    if (p <= alpha).any():
-        return label
-    # Without permutations, p is that of a distribution, and can be as small as any.
-    if n_permutations and smallest > alpha:
-        drawn = counted(n_permutations, "permutation", ",")
-        return f"{label} is not attainable with {drawn}"
-    return f"no {position} at {label}"
+    label, marked, n = ", ".join(words) + ")", p <= alpha, result.n_permutations
+    if not marked.any():
+        n_tested = np.count_nonzero(~np.isnan(p))
+        # Without permutations, p is that of a distribution, and can be as small as any.
+        if n and result.smallest_p(correction, n_tested, metric) > alpha:
+            label += f" is not attainable with {counted(n, 'permutation', ',')}"
+        else:
+            label = f"no {position} at {label}"
+    return marked, with_null(result, label)
 
 
 # --------------------------------------------------------------------------------- Axes
@@ -443,8 +432,7 @@ def draw_chance(ax, chance, metric=None, level="chance", upright=False):
     if np.isfinite(chance):
         label = f"{level} ({chance:.3g})"
         label = "no correlation" if metric == "pearsonr" else label
-        style = {"color": "black", "lw": 1.1, "ls": (0, (5, 3)), "zorder": 2}
-        draw_once(ax, chance, upright, label=label, **style)
+        draw_once(ax, chance, upright, label=label, zorder=2, **DASHED)
 
 
 def draw_permuted(ax, mean, metric=None, upright=False):
@@ -461,19 +449,16 @@ NULL_BAND = "central 95 % of permutations"
 
 def draw_histogram(ax, null, label, color=SCORE_COLOR):
     """Draw how often each score came out of the permutations (P,)."""
+    from matplotlib.ticker import MaxNLocator
+
     style = {"color": lighter(color), "edgecolor": "white", "lw": 0.4}
     if color != SCORE_COLOR:
         style["alpha"] = 0.5  # another one may lie behind it
     ax.hist(null, bins=histogram_edges(null), label=label, **style)
-    count_along(ax.yaxis)
-
-
-def count_along(axis):
-    """Let an axis of counts have ticks at whole numbers only, each of them once."""
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter("{x:,.0f}")
+    # Ticks at whole numbers only, each of them once.
+    ticks = MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10])
+    ax.yaxis.set_major_locator(ticks)
+    ax.yaxis.set_major_formatter("{x:,.0f}")
 
 
 def histogram_edges(values):
@@ -725,6 +710,13 @@ def set_title(ax, result, note="", name=None):
     if title not in before:
         title = f"{before}\n{title}".strip()
         ax.set_title(title, loc="left", fontsize=scale * _font_size("medium"))
+
+
+def title_figure(figure, words, **place):
+    """Write words above all Axes of a figure, in lines as long as it is wide."""
+    width = int(TITLE_DENSITY * figure.get_figwidth())
+    title = textwrap.fill(words, width, break_on_hyphens=False)
+    figure.suptitle(title, x=0.02, ha="left", fontsize="medium", **place)
 
 
 def inches_of(ax):

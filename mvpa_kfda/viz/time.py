@@ -106,18 +106,15 @@ def plot_time(
     >>> plot_time(result).get_xlabel()
     'Time (s)'
     """
-    options = {"threshold": threshold, "alternative": alternative}
-    metric, correction = style.check_request(
-        result, metric, correction, alpha, **options
-    )
+    tested = metric, correction, alpha, threshold, alternative
+    metric, correction = style.check_request(result, *tested)
     style.check_color(color)
     times, shown = result.times, style.metric_label(metric)
     label = check_text("label", label)
     single = repeats_of(result, metric) if check_flag("repeats", repeats) else None
     # Before the figure is made, which an error would leave behind empty.
-    marked, words = style.marking(
-        result, metric, correction, alpha, "time point", **options
-    )
+    tested = metric, correction, *tested[2:]
+    marked, words = style.marking(result, "time point", *tested)
     ax = style.axes_or_new(ax, figsize=(7.0, 4.2))
     color = style.choose_color(ax, color)
     # In the order of the legend; zorder decides what lies on top.
@@ -127,7 +124,10 @@ def plot_time(
     style.draw_chance(ax, result.chances[metric], metric)
     style.draw_permuted(ax, result.permuted_mean(metric), metric)
     if marked is not None:
-        _draw_null_band(ax, times, result.nulls[metric], color)
+        shade = style.lighter(color)
+        look = {"color": shade, "alpha": 0.55 if shade != color else 0.2}
+        ends = np.percentile(result.nulls[metric], [2.5, 97.5], axis=0)
+        _fill(ax, times, ends, label=style.NULL_BAND, **look)
     style.draw_bars(ax, times, marked, words, color, label)
     style.label_times(ax, times)
     style.add_ylabel(ax, shown)
@@ -150,19 +150,6 @@ def word_repeats(single):
     return counted(single.shape[-1], "repeat")
 
 
-def _draw_null_band(ax, times, null, color):
-    """Draw the middle 95 % of the permutations' scores (P, n_times)."""
-    shade = style.lighter(color)
-    look = {"color": shade, "alpha": 0.55 if shade != color else 0.2}
-    _fill(
-        ax,
-        times,
-        np.percentile(null, [2.5, 97.5], axis=0),
-        label=style.NULL_BAND,
-        **look,
-    )
-
-
 def _fill(ax, times, ends, **look):
     """Fill what is between two ends (2, n_times)."""
     if len(times) == 1:  # a band of its own width instead of none
@@ -174,26 +161,19 @@ def _fill(ax, times, ends, **look):
 
 
 def samples_of(result):
-    """The scores, the color and a name of every group or condition."""
-    scores, n = result.subject_scores, len(result.subject_scores)
-    if result.other_scores is None:
-        return [(scores, style.SCORE_COLOR, f"mean of {n} subjects")]
-    sizes = n, len(result.other_scores)
-    names = [
-        f"{name}, mean of {size} subjects"
-        for name, size in zip(style.names_of_two(result), sizes, strict=True)
-    ]
-    both = (scores, result.other_scores), (style.SCORE_COLOR, OTHER_COLOR), names
-    return list(zip(*both, strict=True))
-
-
-def pair_of(result):
-    """The scores, the color and the name of each of two compared results."""
-    first, second = style.names_of_two(result)
-    return [
-        (result.scores_a, style.SCORE_COLOR, first),
-        (result.scores_b, OTHER_COLOR, second),
-    ]
+    """The scores, the color and a name of every group, condition or compared result."""
+    names, colors = style.names_of_two(result), (style.SCORE_COLOR, OTHER_COLOR)
+    if not result.has_subjects:
+        scores = [np.asarray(x)[np.newaxis] for x in (result.scores_a, result.scores_b)]
+    elif result.other_scores is None:
+        scores, names = [result.subject_scores], ["mean"]
+    else:
+        scores = [result.subject_scores, result.other_scores]
+        names = [f"{name}, mean" for name in names]
+    if result.has_subjects:
+        pairs = zip(names, scores, strict=True)
+        names = [f"{name} of {len(each)} subjects" for name, each in pairs]
+    return list(zip(scores, colors, names, strict=False))
 
 
 def mean_interval(scores):
@@ -227,8 +207,8 @@ def _t_interval(middle, error, free):
 # ---------------------------------------------------------------------------- over time
 
 
-def draw_two_groups(ax, result):
-    """Draw the means of two groups or conditions."""
+def draw_two(ax, result):
+    """Draw the means of two groups or conditions, or two results that are compared."""
     # How far two means are apart for sure is a matter of their difference; intervals
     # of the single means would mislead.
     for scores, color, name in samples_of(result):
@@ -264,13 +244,6 @@ def draw_differences(ax, result):
     style.draw_chance(ax, 0.0, level=style.level_of(result, result.metric))
 
 
-def draw_pair(ax, result):
-    """Draw the two curves whose difference was tested."""
-    for scores, color, name in pair_of(result):
-        draw_curve(ax, result.times, scores, color, name)
-    draw_level(ax, result)
-
-
 def map_color(result, metric):
     """The color of a map's curve, where none is asked for."""
     between = result.is_difference and metric == result.metric
@@ -285,9 +258,9 @@ def draw_map_curve(ax, result, metric, color, label=None):
     style.draw_permuted(ax, result.permuted_mean(metric), metric)
 
 
-def draw_curve(ax, times, values, color, name):
+def draw_curve(ax, times, values, color, name, lw=1.8):
     """Draw a thick line over time; a single time point is a dot."""
-    look = {"color": color, "lw": 1.8, "zorder": 3, "gid": style.CURVE}
+    look = {"color": color, "lw": lw, "zorder": 3, "gid": style.CURVE}
     ax.plot(times, values, marker="o" if len(times) == 1 else None, label=name, **look)
 
 
@@ -400,8 +373,8 @@ def spread(values):
 
 def draw_two_dots(ax, result):
     """Draw the two numbers whose difference was tested."""
-    pair = pair_of(result)
-    heights = [float(scores) for scores, *_ in pair]
+    pair = samples_of(result)
+    heights = [scores.item() for scores, *_ in pair]
     ax.plot([0, 1], heights, color=SUBJECT_COLOR, lw=1.2, zorder=1)
     for column, (_, color, name) in enumerate(pair):
         label = f"{name}, {rounded(heights[column])}"
