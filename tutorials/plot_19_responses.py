@@ -4,13 +4,15 @@ Decoding responses: were the labels randomised?
 
 Simulated responses of one person, and recordings without any effect. About 20 seconds.
 
+``permute="transitions"`` keeps how often responses repeat, ``permute="trend"`` how they
+change over time. Of recordings without an effect, a person who tends to repeat
+responses makes 14% significant, and 4% with the first scheme; a person who learns makes
+25% significant, and 3% with the second.
+
 A permutation test asks what the score would have been in another order of the labels.
 If the experimenter drew the order at random, all orders are alike. Responses, errors
 and ratings come from the participant: they repeat, and they change as people learn or
-tire. So does the signal. Here a person who tends to repeat responses makes 14% of the
-recordings without an effect significant, and 4% if permuted labels keep this tendency
-(``permute="transitions"``); a person who learns makes 25% significant, and 3% if they
-keep the trend (``permute="trend"``).
+tire. So does the signal. Permuted labels then have to keep what the order has.
 """
 
 # %%

@@ -551,6 +551,8 @@ class SubsetPositions(Positions):
         What the positions are, in messages.
     scaling : RunScaling | None
         What brings the data back to their own units.
+    draw : Draw | None
+        The averages of trials that are decoded; None: the trials.
     """
 
     data: np.ndarray

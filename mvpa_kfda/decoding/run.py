@@ -25,7 +25,7 @@ from sklearn import config_context
 from ..inference.null import Null, NullSummary, summarize_null
 from ..kfda.direct import Predictions
 from ..kfda.folds import Folds, InnerFolds
-from ..kfda.kernels import Kernel, KernelChoice, Precomputed
+from ..kfda.kernels import Kernel, Precomputed
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
 from ..kfda.preprocess import FoldPreprocessing
@@ -102,9 +102,7 @@ class Draw:
         """
         if kernel.is_linear:
             return self.apply(data), kernel
-        if isinstance(kernel, KernelChoice):  # stays one, among averaged kernels
-            return data, kernel.map(lambda each: AveragedKernel(each, self))
-        return data, AveragedKernel(kernel, self)
+        return data, kernel.map(lambda each: AveragedKernel(each, self))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

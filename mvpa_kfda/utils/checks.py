@@ -566,12 +566,16 @@ def native(values):
 
 def refuse_masked(name, values, n_trials):
     """Refuse masked trials, whose values would be those that the mask hides."""
-    rows = values  # of a list, some may be masked
-    if not isinstance(values, list | tuple):
-        rows = np.atleast_1d(values) if np.ma.is_masked(values) else ()
-    if n_masked := sum(bool(np.ma.is_masked(row)) for row in rows):
+    if isinstance(values, list | tuple):  # of rows that may be masked
+        masked = [bool(np.ma.is_masked(value)) for value in values]
+    elif np.ma.is_masked(values):  # also an array of pandas with missing values
+        mask = np.atleast_1d(np.ma.getmaskarray(values))
+        masked = mask.reshape(len(mask), -1).any(axis=1)
+    else:
+        return
+    if any(masked):
         raise ValueError(
-            f"{name} is masked for {n_masked} of {n_trials} trials; "
+            f"{name} is masked for {np.count_nonzero(masked)} of {n_trials} trials; "
             "drop these trials first."
         )
 
