@@ -541,8 +541,9 @@ class SubsetPositions(Positions):
         The features of position i are ``indices[indptr[i] : indptr[i + 1]]``.
     kernel, reg
         Resolved kernel and regularisation.
-    name : callable
-        ``name(position) -> str``, what a position is called in messages.
+    name : callable | None
+        ``name(position) -> str``, what a position is called in messages. None: by its
+        number.
     folds : Folds | None
         The test sets of the run, whose blocks take memory; None: of a partition.
     adjacency : callable | None
@@ -560,7 +561,7 @@ class SubsetPositions(Positions):
     indices: np.ndarray
     kernel: object
     reg: object
-    name: Callable = "position {}".format
+    name: Callable | None = None
     folds: Folds | None = None
     adjacency: Callable | None = None
     words: str = "positions"
@@ -584,7 +585,8 @@ class SubsetPositions(Positions):
 
     def where(self, position):
         """How to begin a message about a position."""
-        return f"At {self.name(position)}: "
+        name = self.name(position) if self.name else f"position {position}"
+        return f"At {name}: "
 
     @property
     def block_length(self):
