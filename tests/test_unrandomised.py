@@ -574,3 +574,13 @@ def test_noise_that_lasts_is_significant_one_time_in_twenty():
             )
     assert found["transitions"] <= 300 * 0.08
     assert found["auto"] > found["transitions"]
+
+
+def test_what_few_arrangements_need_is_said():
+    """Other folds or groups would not help: they do not make stretches."""
+    labels = np.repeat([0, 1, 0, 1, 0, 1], [3, 4, 5, 4, 3, 5])
+    design = check_design(labels, cv=3, permute="transitions", n_permutations=99)
+    (few,) = [problem for problem in design.problems if problem.name == "few"]
+    assert few.numbers["arrangements"] == 9
+    assert "1/9. Stretches have to be many" in few.text
+    assert "folds" not in few.text

@@ -112,6 +112,12 @@ def test_every_entry_knows_other_data(entry):
     assert any("other ones" in each for each in found.differences), found
 
 
+def test_labels_that_are_not_given_are_asked_for():
+    result = decode_arrays(DATA, NAMES, n_permutations=0, cv=3)
+    with pytest.raises(ValueError, match="decode_arrays of data and labels: pass y"):
+        verify(result, DATA)
+
+
 REPEATED = {
     "averages": {"average": 2},
     "averages of runs, three times": {"average": 2, "n_repeats": 3, "groups": RUNS},

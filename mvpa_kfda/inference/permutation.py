@@ -289,7 +289,8 @@ def find_few(count, n_permutations, scheme, renamings=1):
         words = {"smallest": smallest, "share": renamings / count}
         smallest = _TEXTS["renamed"].format(**numbers, **words)
     text = _TEXTS["coarse" if coarse else "exact"]
-    text = text.format(scheme=scheme, smallest=smallest, **numbers)
+    more = SCHEMES[scheme].more
+    text = text.format(scheme=scheme, smallest=smallest, more=more, **numbers)
     return Problem("few", text, numbers, "warning" if coarse else "note")
 
 
@@ -609,10 +610,8 @@ class Trending(Units):
     @classmethod
     def of(cls, codes, groups, order, time):
         """Those of codes (n,) in groups (n,), in the order of groups and time."""
-        places, (names, n) = (
-            np.empty((4, len(codes))),
-            np.unique(groups, return_counts=True),
-        )
+        names, n = np.unique(groups, return_counts=True)
+        places = np.empty((4, len(codes)))
         places[0, order] = np.concatenate([np.linspace(-1, 1, each) for each in n])
         places[1, np.argsort(time)] = np.linspace(-1, 1, len(codes))
         places[2:] = places[:2] ** 2
@@ -701,6 +700,8 @@ class Scheme:
     words: str
     #: Why only one arrangement is possible, where it is.
     only_one: str = "the trials given all have the same label"
+    #: What to do for more arrangements.
+    more: str = "Use larger folds or more groups"
     needs_groups: bool = False
     in_time: bool = False
     #: Whether labels are as likely as the observed ones only by an estimate.
@@ -735,6 +736,8 @@ SCHEMES = {
         "which keeps the number of transitions of each kind",
         "in each group, stretches of a class are equally long, and rounds of classes "
         "alike",
+        "Stretches have to be many, and of different lengths: decode more trials, or "
+        "use another scheme",
         in_time=True,
         source="Diaconis1980",
     ),
@@ -742,6 +745,7 @@ SCHEMES = {
         Trending.of,
         "among {trials}{of_group}, with probabilities from a logistic regression of "
         "the labels on the position of trials and its square (an approximate test)",
+        more="Decode more trials",
         in_time=True,
         approximate=True,
         source="Berrett2020",

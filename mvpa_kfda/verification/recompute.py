@@ -156,6 +156,12 @@ class Recomputation:
                     self.again = function(data, np.asarray(result.y), **options)
         except OF_FILES as error:
             if not {"data", "y"} <= self._kept.keys():
+                labels = inspect.signature(function).parameters["y"]
+                if y is None and labels.default is labels.empty:
+                    raise NotTaken(
+                        f"The result was made by {function.__name__} of data and "
+                        "labels: pass y, the labels that it was given, too."
+                    ) from error
                 raise NotTaken(
                     f"The result was made by {function.__name__}, which does not take "
                     f"{type(data).__name__} with these ({type(error).__name__}: "
