@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
-import build
 from mvpa_kfda import (
     cross_validate,
     decode_arrays,
@@ -23,6 +22,7 @@ from mvpa_kfda import (
     regress,
     searchlight,
 )
+from tests import build
 
 N, P, T, SEED = 36, 5, 3, 4
 DATA, CODES = build.trials((12, 12, 12), P, T)

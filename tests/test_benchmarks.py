@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mvpa_kfda import RBF, KernelFDA, Ridge
-from reference import fit
+from tests.reference import fit
 
 FOLDER = Path(__file__).parents[1] / "doc" / "benchmarks"
 

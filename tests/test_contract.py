@@ -39,10 +39,26 @@ from sklearn.model_selection import (
 )
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-import build
-import entries
-import reference
-from entries import (
+from mvpa_kfda import (
+    RBF,
+    DegreesOfFreedom,
+    EmpiricalMap,
+    GraphSmooth,
+    Nystrom,
+    Penalty,
+    Polynomial,
+    Ridge,
+    Shrinkage,
+    TimeResult,
+    Tuned,
+    cross_validate,
+    load_result,
+)
+from mvpa_kfda.decoding.run import run
+from mvpa_kfda.metrics.pairs import TABLES
+from mvpa_kfda.utils.plain import recorded
+from tests import build, entries, reference
+from tests.entries import (
     CODES,
     DATA,
     ENTRIES,
@@ -62,24 +78,6 @@ from entries import (
     pairs_of_times,
     same,
 )
-from mvpa_kfda import (
-    RBF,
-    DegreesOfFreedom,
-    EmpiricalMap,
-    GraphSmooth,
-    Nystrom,
-    Penalty,
-    Polynomial,
-    Ridge,
-    Shrinkage,
-    TimeResult,
-    Tuned,
-    cross_validate,
-    load_result,
-)
-from mvpa_kfda.decoding.run import run
-from mvpa_kfda.metrics.pairs import TABLES
-from mvpa_kfda.utils.plain import recorded
 
 # ------------------------------------------------------- kernels and penalties by hand
 

@@ -7,8 +7,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import KFold
 
-import reference
-from build import features, trials
+from tests import reference
+from tests.build import features, trials
 
 
 def sklearn_lda(X, codes, lam):

@@ -21,7 +21,7 @@ from mvpa_kfda.metrics.scores import (
     MetricName,
     RegressionMetricName,
 )
-from test_package import PACKAGE, PUBLIC, read_metadata
+from tests.test_package import PACKAGE, PUBLIC, read_metadata
 
 NAMES = {
     "correction": (corrections.CorrectionName, corrections.CORRECTIONS),

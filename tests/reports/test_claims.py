@@ -1,0 +1,287 @@
+"""What can be claimed: every sentence where its guarantee holds, and nowhere else."""
+
+import re
+from functools import cache
+from html import escape
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mvpa_kfda import (
+    bootstrap_latency,
+    claims,
+    compare,
+    cross_validate,
+    decode_arrays,
+    group_inference,
+    report,
+)
+from tests import build
+
+TIMES = dict(sfreq=10, n_permutations=99, random_state=0, reg=0.3)
+
+
+@cache
+def subject(seed, separation=2.0):
+    """Return a time course of six times, with an effect at the last three but one."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(["face", "house"], 20)
+    X = rng.normal(size=(40, 4, 6))
+    X[y == "house", :, 2:5] += separation
+    return decode_arrays(X, y, **TIMES)
+
+
+@cache
+def single(seed, separation=2.0):
+    """Return a result of a single position."""
+    X, y = build.features((20, 20), 4, seed, separation)
+    return cross_validate(X, y, n_permutations=99, random_state=0, reg=0.3)
+
+
+@cache
+def group(method, correction, separation=2.0, n=10, carriers=None, make=subject, **how):
+    """Return a group of subjects, of whom the carriers have an effect."""
+    have = range(n if carriers is None else carriers)
+    subjects = [make(s, separation if s in have else 0.0) for s in range(n)]
+    options = {"random_state": 0} | how
+    if correction:
+        options["correction"] = correction
+    return group_inference(subjects, method, **options)
+
+
+def said(result, claim):
+    """Return the row of a claim."""
+    table = claims(result)
+    [row] = table[table["claim"] == claim].to_dict("records")
+    assert bool(row["statement"]) != bool(row["missing"])
+    return row
+
+
+ORDER = {"order": 2, "n": 14}
+#: Sentence -> claim, results that allow it, and results that do not.
+SENTENCES = {
+    "At each of 3 of 6 time points, accuracy is above that of permuted": (
+        "where",
+        [lambda: subject(0)],
+        [lambda: subject(0, 0.0), lambda: decode_arrays_without_permutations()],
+    ),
+    "At each of 3 of 6 time points, mean accuracy over the population is above": (
+        "where",
+        [lambda: group("sign-flip", "max")],
+        [
+            lambda: group("sign-flip", "max", 0.0),
+            lambda: group("sign-flip", "cluster"),
+            lambda: group("sign-flip", "fdr"),
+            lambda: group("sign-flip", "tfce"),
+            lambda: group("sign-flip", "none"),
+            lambda: group("bootstrap", "max"),
+            lambda: group("prevalence", "max"),
+        ],
+    ),
+    "at least one person of the population has an effect": (
+        "where",
+        [lambda: group("prevalence", "max")],
+        [lambda: group("prevalence", "max", 0.0), lambda: group("sign-flip", "max")],
+    ),
+    "at least one of these subjects has an effect": (
+        "where",
+        [lambda: group("bootstrap", "max")],
+        [lambda: group("bootstrap", "max", 0.0), lambda: group("prevalence", "max")],
+    ),
+    "In one cluster, mean accuracy over the population is above chance somewhere": (
+        "where",
+        [lambda: group("sign-flip", "cluster")],
+        [lambda: group("sign-flip", "cluster", 0.0), lambda: group("sign-flip", "max")],
+    ),
+    "5 % are expected to be false at most": (
+        "where",
+        [lambda: group("sign-flip", "fdr")],
+        [lambda: group("sign-flip", "fdr", 0.0), lambda: group("sign-flip", "max")],
+    ),
+    "Accuracy is above that of permuted labels (p = 0.010)": (
+        "where",
+        [lambda: single(0)],
+        [lambda: single(0, 0.0)],
+    ),
+    "By 0.2 s, accuracy is above": (
+        "from when",
+        [lambda: subject(0)],
+        [lambda: subject(0, 0.0), lambda: single(0)],
+    ),
+    "By 0.2 s, mean accuracy": (
+        "from when",
+        [
+            lambda: group("sign-flip", "max"),
+            lambda: group("sign-flip", "cluster-depth"),
+        ],
+        [
+            lambda: group("sign-flip", "cluster"),
+            lambda: group("sign-flip", "fdr"),
+            lambda: group("sign-flip", "tfce"),
+            lambda: group("sign-flip", "max", 0.0),
+        ],
+    ),
+    "The onset of mean accuracy lies between": (
+        "from when",
+        [lambda: bootstrap_latency([subject(s) for s in range(8)], random_state=0)],
+        [lambda: subject(0), lambda: group("sign-flip", "max")],
+    ),
+    "At least 3 of 6 time points (50 %) have an effect": (
+        "how much",
+        [lambda: subject(0), lambda: group("sign-flip", "cluster")],
+        [
+            lambda: subject(0, 0.0),
+            lambda: single(0),
+            lambda: group("t", "bonferroni"),
+            lambda: group("sign-flip", "max", 0.0),
+        ],
+    ),
+    "more than 50 % of the population have an effect": (
+        "how many",
+        [lambda: group("i-test", None, **ORDER)],
+        [
+            lambda: group("i-test", None, 0.0, **ORDER),
+            lambda: group("i-test", None, carriers=7, **ORDER),
+            lambda: group("sign-flip", "max"),
+            lambda: group("bootstrap", "max"),
+            lambda: subject(0),
+        ],
+    ),
+    "of the population have an effect at 0.": (
+        "how many",
+        [lambda: group("prevalence", "max")],
+        [lambda: group("prevalence", "max", 0.0), lambda: group("sign-flip", "max")],
+    ),
+    "mean accuracy over the population is between": (
+        "how large",
+        [lambda: group("sign-flip", "max"), lambda: group("i-test", None, **ORDER)],
+        [lambda: subject(0), lambda: group("sign-flip", "max", n=5)],
+    ),
+    "and nowhere above 0.6": (
+        "how large",
+        [lambda: group("sign-flip", "max", 0.0)],
+        [lambda: group("sign-flip", "max")],
+    ),
+}
+
+
+@cache
+def decode_arrays_without_permutations():
+    X, y = build.trials((12, 12), 4, 6, 0)
+    return decode_arrays(X, y, reg=0.3)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_every_sentence_stands_where_its_guarantee_holds(sentence):
+    claim, allowing, refusing = SENTENCES[sentence]
+    for make in allowing:
+        row = said(make(), claim)
+        assert sentence.lower() in row["statement"].lower()
+        assert row["method"]
+    for make in refusing:
+        assert sentence.lower() not in said(make(), claim)["statement"].lower()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_false_discovery_rate_is_no_confidence():
+    assert np.isnan(said(group("sign-flip", "fdr"), "where")["confidence"])
+    assert said(group("sign-flip", "max"), "where")["confidence"] == 0.95
+    strict = group("sign-flip", "max", alpha=0.01)
+    assert said(strict, "where")["confidence"] == 0.99
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_bounds_are_those_of_the_results():
+    result = subject(0)
+    p = result.pvalues("max")
+    assert said(result, "where")["bound"] == np.count_nonzero(p <= 0.05)
+    assert said(result, "from when")["bound"] == result.onset()
+    assert said(result, "how much")["bound"] == result.true_discoveries().n_true
+    people = group("prevalence", "max")
+    assert said(people, "how many")["bound"] == np.nanmax(people.gamma_0)
+    large = group("sign-flip", "max", 0.0)
+    high = large.interval(0.95, simultaneous=True).high.max()
+    assert high <= said(large, "how large")["bound"] < high + 1e-3
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("n_others", "make", "method", "source"),
+    [
+        (0, "single", "inverted sign flips", "Hartigan (1969)"),
+        (7, "single", "inverted permutations of group labels", "Garthwaite (1996)"),
+        (0, "subject", "largest t under sign flips", "Nichols & Holmes (2002)"),
+    ],
+)
+def test_intervals_cite_their_method(n_others, make, method, source):
+    make = {"single": single, "subject": subject}[make]
+    others = [make(20 + s) for s in range(n_others)] or None
+    people = [make(s) for s in range(8)]
+    found = group_inference(people, "sign-flip", other=others, random_state=0)
+    row = said(found, "how large")
+    assert row["method"].startswith(method)
+    assert row["source"] == source
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_comparison_says_which_result_is_better():
+    y = np.repeat([0, 1], 20)
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    X[:, 0] += 3 * y
+    options = {"n_permutations": 99, "random_state": 0, "reg": 0.3}
+    good, bad = (cross_validate(Z, y, **options) for Z in (X, X[:, 1:]))
+    found = compare(good, bad, labels=("all", "three"))
+    assert (
+        "accuracy is higher in all than in three" in said(found, "where")["statement"]
+        or "differs between all and three" in said(found, "where")["statement"]
+    )
+    assert "not people" in said(found, "how many")["missing"]
+    large = said(found, "how large")
+    assert "The difference in accuracy is between" in large["statement"]
+    assert large["bound"] == pytest.approx(float(found.interval().high), abs=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_several_results_have_their_names():
+    table = claims({"one": subject(0), "all": group("sign-flip", "max")})
+    assert table["result"].tolist() == ["one"] * 5 + ["all"] * 5
+    assert claims(subject(0))["claim"].tolist() == table["claim"].tolist()[:5]
+    with pytest.raises(TypeError, match=r"claims\(load_result\(path\)\)"):
+        claims("result.h5")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sentences_are_printed_whole():
+    table = claims({"one": subject(0), "all": group("sign-flip", "max")})
+    shown = " ".join(str(table).split())
+    html = table._repr_html_()
+    for sentence in [*table["statement"], *table["missing"]]:
+        assert sentence in shown
+        assert escape(sentence, quote=False) in html
+    assert "all, how large" in str(table)
+    assert "95 % confidence" in shown
+    assert type(table[["claim", "missing"]]) is pd.DataFrame
+    del table["missing"]
+    assert "10 rows" in str(table)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_report_begins_with_what_can_be_claimed():
+    page = report(group("sign-flip", "cluster"))
+    html = "".join(page.html)
+    assert re.search("Summary.*What can be claimed.*In one cluster.*Scores", html, re.S)
+    assert "no single time is shown" in html
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_noise_is_claimed_of_as_rarely_as_is_said():
+    wrong = dict.fromkeys(["where", "from when", "how much"], 0)
+    n = 300
+    for seed in range(n):
+        for claim in wrong:
+            wrong[claim] += bool(said(subject(seed, 0.0), claim)["statement"])
+    # Binomial, with a probability of 1e-4.
+    assert max(wrong.values()) <= 31

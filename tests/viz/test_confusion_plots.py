@@ -1,0 +1,294 @@
+"""Confusion matrices anywhere in a map, and the recall of each class over time."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import confusion_matrix, recall_score
+from sklearn.model_selection import KFold, RepeatedKFold
+
+from mvpa_kfda import cross_validate, decode_arrays, generalize_arrays
+from mvpa_kfda.utils.rounding import percent
+from mvpa_kfda.viz.confusion import find_confusion, plot_confusion, plot_recall
+from tests import build
+
+DATA, CODES = build.trials((14, 12, 10), 5, 6, separation=0.9)
+NAMES = build.NAMES[CODES]
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def over_time(**options):
+    """Return a result at -0.2, -0.1, ..., 0.3 s."""
+    options = {"cv": 4, "sfreq": 10, "tmin": -0.2} | options
+    return decode_arrays(DATA, NAMES, **options)
+
+
+def expected(result, *places, true=None):
+    """Count with scikit-learn, over some places of the map."""
+    true = result.classes[result.y] if true is None else true
+    pairs = [
+        (true[result.predicted[place] >= 0], result.predicted[place])
+        for place in places
+    ]
+    return sum(
+        confusion_matrix(t, result.classes[p[p >= 0]], labels=result.classes)
+        for t, p in pairs
+    )
+
+
+def written(ax):
+    """Return the numbers of trials that the cells hold, (c, c)."""
+    c = len(ax.get_xticks())
+    counts = np.full((c, c), -1)
+    for text in ax.texts:
+        j, i = text.get_position()
+        counts[int(i), int(j)] = int(text.get_text().split("\n")[-1])
+    return counts
+
+
+# -------------------------------------------------------------------------- one place
+
+
+def test_counts_and_recall_are_those_of_sklearn():
+    result = over_time(scoring=["accuracy", "confusion_matrix"])
+    for i, time in enumerate(result.times):
+        found = find_confusion(result, at=time)
+        assert_array_equal(found.counts, expected(result, i))
+        assert_array_equal(found.counts, result.metrics["confusion_matrix"][i])
+        recall = recall_score(
+            result.classes[result.y], result.predictions[i], average=None
+        )
+        assert_allclose(found.recall, recall, rtol=1e-12)
+        assert_allclose(found.rates.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_the_peak_is_where_the_first_metric_is_highest():
+    result = over_time()
+    best = int(np.argmax(result.scores))
+    ax = result.plot_confusion()
+    assert_array_equal(written(ax), expected(result, best))
+    rates = expected(result, best) / np.array([[14], [12], [10]])
+    assert_allclose(ax.images[0].get_array(), rates, rtol=1e-12)
+    time = f"{result.times[best]:.3g}"
+    title = ax.get_title(loc="left").replace("\n", " ")
+    assert title.endswith(f"At {time} s, where accuracy is highest")
+    (beside,) = ax.child_axes
+    words = [text.get_text() for text in beside.get_yticklabels()]
+    assert words[0] == f"{percent(rates[0, 0])} of 14"
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["ant", "bee", "cat"]
+
+
+def test_a_range_of_times_is_pooled():
+    result = over_time()
+    found = find_confusion(result, at=(-0.1, 0.1))
+    assert_array_equal(found.counts, expected(result, 1, 2, 3))
+    assert found.where == "3 times from -0.1 to 0.1 s, pooled"
+    # The nearest sample is taken.
+    assert_array_equal(find_confusion(result, at=0.13).counts, expected(result, 3))
+
+
+def test_a_pair_of_times_for_generalization():
+    result = generalize_arrays(DATA, NAMES, cv=4, sfreq=10)
+    found = find_confusion(result, at=(0.1, 0.3))
+    assert_array_equal(found.counts, expected(result, (1, 3)))
+    assert found.where == "At training time 0.1 s and test time 0.3 s"
+    found = find_confusion(result, at=((0.0, 0.1), 0.3))
+    assert_array_equal(found.counts, expected(result, (0, 3), (1, 3)))
+    assert found.where == "2 training times from 0 to 0.1 s, test time 0.3 s, pooled"
+
+
+def test_other_trials_are_compared_with_their_own_labels():
+    options = {"X_test": DATA[::-1] + 0.1, "y_test": NAMES[::-1], "same_trials": False}
+    result = generalize_arrays(DATA, NAMES, sfreq=10, **options)
+    found = find_confusion(result, at=(0.1, 0.2))
+    assert_array_equal(found.counts, expected(result, (1, 2), true=NAMES[::-1]))
+    assert not np.array_equal(found.counts, expected(result, (1, 2)))
+
+
+def test_one_position_repeats_and_trials_that_are_never_tested():
+    X = DATA[:, :, 0]
+    result = cross_validate(X, NAMES, cv=4)
+    assert_array_equal(written(plot_confusion(result)), expected(result, ()))
+    assert plot_confusion(result).get_title(loc="left").endswith("4 folds")
+    repeated = cross_validate(X, NAMES, cv=4, n_repeats=3, random_state=0)
+    found = find_confusion(repeated)
+    assert_array_equal(found.counts.sum(axis=1), [42, 36, 30])
+    assert_array_equal(found.counts, expected(repeated, ()))
+    # A trial of several test sets counts once.
+    cv = RepeatedKFold(n_splits=4, n_repeats=2, random_state=0)
+    found = find_confusion(cross_validate(X, NAMES, cv=cv))
+    assert_array_equal(found.counts.sum(axis=1), [14, 12, 10])
+    chosen = np.arange(36) % 2 == 0
+    trained = cross_validate(X, NAMES, cv=KFold(3), train_on=chosen)
+    found = find_confusion(trained)
+    assert found.counts.sum() == 18
+    assert_array_equal(found.counts, expected(trained, ()))
+
+
+def test_a_class_that_is_not_tested():
+    tested = np.flatnonzero(CODES < 2)[:6]
+    cv = [(np.setdiff1d(np.arange(36), tested), tested)]
+    ax = plot_confusion(cross_validate(DATA[:, :, 0], NAMES, cv=cv))
+    (beside,) = ax.child_axes
+    assert beside.get_yticklabels()[2].get_text() == "not tested"
+    assert len(ax.texts) == 6
+
+
+def test_frequencies_and_sensors():
+    power = build.result("TimeFrequencyResult")
+    at = float(power.freqs[1]), float(power.times[0])
+    assert_array_equal(find_confusion(power, at=at).counts, expected(power, (1, 0)))
+    sensors = build.result("SensorTimeResult")
+    at = str(sensors.ch_names[1]), float(sensors.times[0])
+    found = find_confusion(sensors, at=at)
+    assert_array_equal(found.counts, expected(sensors, (1, 0)))
+    assert found.where == f"At sensor {at[0]} and {at[1]:g} s"
+    with pytest.raises(ValueError, match="no sensor is named 'Fp9'"):
+        find_confusion(sensors, at=("Fp9", at[1]))
+
+
+def test_voxels_and_regions():
+    volume = build.result("VolumeResult")
+    place = int(np.flatnonzero(volume.decoded)[1])
+    at = tuple(volume.coordinates[place] + 0.4)
+    assert_array_equal(find_confusion(volume, at).counts, expected(volume, place))
+    assert plot_confusion(volume, at).get_title(loc="left").count("At x, y, z = ") == 1
+    with pytest.raises(ValueError, match=r"nearest voxel of the mask is \d+ mm away"):
+        find_confusion(volume, at=(500, 0, 0))
+    regions = build.result("regions")
+    names, ids = regions.geometry.names, regions.geometry.ids
+    by_name = find_confusion(regions, at=str(names[1])).counts
+    assert_array_equal(by_name, expected(regions, 1))
+    assert_array_equal(find_confusion(regions, at=int(ids[1])).counts, by_name)
+    with pytest.raises(ValueError, match="There is no region of the name 'V9'"):
+        find_confusion(regions, at="V9")
+
+
+# ------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [
+        (5, "The times go from -0.2 to 0.3 s"),
+        (np.nan, 'Allowed: "peak", or at= a time in seconds, or .start, stop.'),
+        ("top", 'Allowed: "peak", or at= a time'),
+        (None, 'Allowed: "peak"'),
+        ((0.1, 0.2, 0.3), 'Allowed: "peak"'),
+        ((0.2, 0.1), 'Allowed: "peak"'),
+        ((0.11, 0.12), "None of the times is between 0.11 and 0.12 s"),
+    ],
+)
+def test_places_that_there_are_not(at, message):
+    before = len(plt.get_fignums())
+    with pytest.raises(ValueError, match=message):
+        plot_confusion(over_time(), at)
+    assert len(plt.get_fignums()) == before
+
+
+def test_other_results_are_refused():
+    with pytest.raises(ValueError, match="one position; leave at out"):
+        plot_confusion(cross_validate(DATA[:, :, 0], NAMES, cv=4), at=0.1)
+    with pytest.raises(ValueError, match=r"at=\(a training time, a test time\)"):
+        plot_confusion(generalize_arrays(DATA, NAMES, cv=4), at=0.1)
+    for draw in (plot_confusion, plot_recall):
+        with pytest.raises(TypeError, match="has no predictions for single trials"):
+            draw(build.group())
+        with pytest.raises(TypeError, match="predicts continuous values and has no"):
+            draw(build.result("TimeRegressionResult", scoring="r2"))
+    with pytest.raises(ValueError, match="is not a time course"):
+        plot_recall(generalize_arrays(DATA, NAMES, cv=4))
+
+
+# ------------------------------------------------------------------- looks, recall
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("c", [2, 12, 30])
+def test_words_of_many_classes_stay_in_the_figure(c):
+    X, codes = build.trials((4,) * c, 3, 1)
+    names = np.array([f"the {k}. class of $x$ <b>, a long name" for k in range(c)])
+    ax = plot_confusion(cross_validate(X[:, :, 0], names[codes], cv=2))
+    figure = ax.figure
+    figure.draw_without_rendering()
+    assert (len(ax.texts) == c * c) == (c <= 14)
+    boxes = [ax.get_tightbbox(), *(text.get_window_extent() for text in ax.texts)]
+    assert all(box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1 for box in boxes)
+    assert all(box.y0 >= -1 and box.y1 <= figure.bbox.y1 + 1 for box in boxes)
+
+
+def shade(ax, share):
+    """Return the color of a share, red, green and blue."""
+    image = ax.images[0]
+    return image.cmap(image.norm(share))[:3]
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(("c", "separation"), [(2, 0.1), (2, 2.0), (8, 0.1), (8, 2.0)])
+def test_colors_are_white_at_chance_and_their_scale_is_said(c, separation):
+    X, codes = build.trials((30,) * c, 6, 1, separation=separation)
+    ax = plot_confusion(cross_validate(X[:, :, 0], build.NAMES[codes], cv=5))
+    rates = ax.images[0].get_array()
+    low, high = ax.images[0].get_clim()
+    assert (low, high) == (0, max(2 / c, rates.max()))
+    assert min(shade(ax, 1 / c)) > 0.95  # white
+    assert shade(ax, high)[0] > 2 * shade(ax, high)[2]  # red
+    assert shade(ax, 0)[2] > shade(ax, 0)[0]  # blue
+    bar = ax.images[0].colorbar.ax
+    assert bar.get_ylabel().startswith("Proportion of the true class")
+    assert f"chance, {1 / c:.3g}" in bar.get_ylabel()
+    (chance,) = (x for x in bar.lines if x.get_label().startswith("chance"))
+    assert_allclose(chance.get_ydata(), 1 / c, rtol=1e-12)
+
+
+def test_colors_and_their_limits_can_be_chosen():
+    result = over_time()
+    ax = plot_confusion(result, vlim=(0.5, 1), cmap="viridis")
+    assert ax.images[0].get_clim() == (0.5, 1)
+    assert ax.images[0].cmap.name == "viridis"
+    assert "chance" not in ax.images[0].colorbar.ax.get_ylabel()  # is not on the scale
+    before = plt.get_fignums()
+    for options in ({"vlim": (1, 0)}, {"cmap": "no_colors"}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            plot_confusion(result, **options)
+    assert plt.get_fignums() == before
+
+
+def test_words_can_be_read_on_all_colors():
+    X, codes = build.trials((30,) * 2, 6, 1, separation=2.0)
+    ax = plot_confusion(cross_validate(X[:, :, 0], build.NAMES[codes], cv=5))
+    image = ax.images[0]
+    for text in ax.texts:
+        j, i = map(int, text.get_position())
+        behind = image.cmap(image.norm(image.get_array()[i, j]))[:3]
+        letters = 1.0 if text.get_color() == "white" else 0.0
+        assert abs(np.mean(behind) - letters) > 0.4
+
+
+def test_recall_over_time_is_that_of_sklearn():
+    result = over_time(cv=KFold(6))
+    ax = result.plot_recall()
+    true = result.classes[result.y]
+    recall = [recall_score(true, p, average=None) for p in result.predictions]
+    curves = [line for line in ax.lines if line.get_label() in result.classes]
+    assert [line.get_label() for line in curves] == ["ant", "bee", "cat"]
+    for line, values in zip(curves, np.transpose(recall), strict=True):
+        assert_array_equal(line.get_xdata(), result.times)
+        assert_allclose(line.get_ydata(), values, rtol=1e-12)
+    (chance,) = (x for x in ax.lines if x.get_label().startswith("chance"))
+    assert_allclose(chance.get_ydata(), 1 / 3, rtol=1e-12)
+
+
+def test_recall_of_many_classes_has_a_mean():
+    X, codes = build.trials((4,) * 20, 3, 4)
+    result = decode_arrays(X, codes, cv=2)
+    ax = plot_recall(result)
+    (mean,) = (x for x in ax.lines if x.get_label() == "mean of the classes")
+    expected = [recall_score(codes, p, average="macro") for p in result.predictions]
+    assert_allclose(mean.get_ydata(), expected, rtol=1e-12)
+    assert len(ax.get_legend().get_texts()) == 4

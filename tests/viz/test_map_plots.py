@@ -1,0 +1,712 @@
+from dataclasses import replace
+from functools import cache, partial
+
+import matplotlib.pyplot as plt
+import mne
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mvpa_kfda import GeneralizationResult, SensorTimeResult, TimeFrequencyResult
+from mvpa_kfda.results.patterns import pack_info
+from mvpa_kfda.viz.maps import (
+    extent_of,
+    frequency_edges,
+    is_geometric,
+    outline,
+    plot_generalization,
+    plot_sensors,
+    plot_time_frequency,
+)
+from tests import build
+
+N = 40
+CHANCE = 0.4
+TRAIN = np.linspace(-0.1, 0.4, 6)
+TEST = np.array([-0.2, 0.0, 0.1, 0.5])  # uneven
+TIMES = np.linspace(-0.1, 0.3, 9)
+FREQS = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
+
+
+def make(kind, n_permutations=99, marked=((1, 2),), **fields):
+    """Make a result whose `marked` cells are significant and no others."""
+    shape = tuple(len(fields[name]) for name in kind.axes)
+    rng = np.random.default_rng(0)
+    accuracy = rng.uniform(CHANCE - 0.1, CHANCE + 0.1, shape)
+    null = rng.uniform(CHANCE - 0.15, CHANCE + 0.15, (n_permutations, *shape))
+    for cell in marked:
+        accuracy[cell] = 0.7 + 0.01 * cell[0]
+    metrics = {"accuracy": accuracy, "kappa": accuracy - CHANCE, "other": accuracy}
+    return build.made(
+        kind,
+        accuracy,
+        n=N,
+        metrics=metrics,
+        nulls={"accuracy": null, "kappa": null - CHANCE} if n_permutations else {},
+        chances={"accuracy": CHANCE, "kappa": 0.0, "other": np.nan},
+        **fields,
+    )
+
+
+def generalization(*args, train=TRAIN, test=TEST, **kwargs):
+    times = {"train_times": train, "test_times": test}
+    return make(GeneralizationResult, *args, **times, y_test=np.arange(N) % 2, **kwargs)
+
+
+def time_frequency(*args, freqs=FREQS, times=TIMES, **kwargs):
+    return make(TimeFrequencyResult, *args, freqs=freqs, times=times, **kwargs)
+
+
+@cache
+def biosemi():
+    montage = mne.channels.make_standard_montage("biosemi16")
+    return mne.create_info(montage.ch_names, 100.0, "eeg").set_montage(montage)
+
+
+def sensor_time(*args, info=None, times=TIMES, **kwargs):
+    info = biosemi() if info is None else info
+    names = np.array(kwargs.pop("ch_names", info["ch_names"]))
+    kwargs |= {"info_fif": pack_info(info), "adjacency": np.empty((2, 0), int)}
+    return make(SensorTimeResult, *args, ch_names=names, times=times, **kwargs)
+
+
+PLOTS = [
+    (plot_generalization, generalization),
+    (plot_time_frequency, time_frequency),
+    (partial(plot_sensors, times=0.0), sensor_time),
+]
+
+
+def map_axes(drawn):
+    """Return the Axes of the map, from an Axes or a Figure."""
+    return drawn.axes[0] if isinstance(drawn, plt.Figure) else drawn
+
+
+def legend(drawn):
+    owner = drawn.legends[0] if isinstance(drawn, plt.Figure) else drawn.get_legend()
+    return [text.get_text() for text in owner.get_texts()]
+
+
+def artist(ax, start):
+    """Return the one artist whose label starts so."""
+    handles, labels = ax.get_legend_handles_labels()
+    (found,) = (h for h, text in zip(handles, labels, strict=True) if start in text)
+    return found
+
+
+def mesh(drawn):
+    return map_axes(drawn).collections[0]
+
+
+def colorbar(drawn):
+    return mesh(drawn).colorbar
+
+
+def outlined(drawn):
+    """Return the segments of the outline, sorted."""
+    (lines,) = (c for c in map_axes(drawn).collections if isinstance(c, LineCollection))
+    return in_order(lines.get_segments())
+
+
+def in_order(segments):
+    """Sort segments, rounded so that the order does not hang on the last digit."""
+    return np.array(sorted(np.round(segments, 9).tolist()))
+
+
+# -------------------------------------------------------------------------- outlines
+
+
+def test_outline_is_made_of_the_sides_that_only_one_marked_cell_has():
+    rng = np.random.default_rng(0)
+    x, y = np.cumsum(rng.uniform(1, 2, 8)), np.cumsum(rng.uniform(1, 2, 6))
+    mask = rng.random((5, 7)) < 0.5
+    sides = []
+    for i, j in np.argwhere(mask):
+        left, right, low, high = x[j], x[j + 1], y[i], y[i + 1]
+        sides += [(left, low, right, low), (left, high, right, high)]
+        sides += [(left, low, left, high), (right, low, right, high)]
+    expected = sorted(side for side in sides if sides.count(side) == 1)
+    found = sorted(map(tuple, outline(x, y, mask).reshape(-1, 4).tolist()))
+    assert_array_equal(found, expected)
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize(("plot", "result"), PLOTS)
+@pytest.mark.parametrize("marked", [((1, 2),), ((0, 0), (2, 3)), ((1, 1), (1, 2))])
+def test_what_is_significant_is_outlined(plot, result, marked):
+    result = result(marked=marked)
+    p = result.pvalues("max")
+    assert (p <= 0.05).sum() == len(marked)
+    drawn = plot(result)
+    edges = mesh(drawn).get_coordinates()
+    expected = outline(edges[0, :, 0], edges[:, 0, 1], p <= 0.05)
+    assert_allclose(outlined(drawn), in_order(expected), rtol=0, atol=1e-9)
+    assert "p ≤ 0.05 (max-statistic correction)" in legend(drawn)
+
+
+def test_the_outline_follows_correction_metric_and_alpha():
+    result = generalization(marked=((1, 2), (3, 0)))
+    for options in (
+        {"correction": "none", "alpha": 0.3},
+        {"correction": "fdr", "alpha": 0.2},
+        {"metric": "kappa", "correction": "cluster", "alpha": 0.1},
+    ):
+        drawn = plot_generalization(result, **options)
+        alpha = options.pop("alpha")
+        edges = mesh(drawn).get_coordinates()
+        marked = result.pvalues(**options) <= alpha
+        expected = outline(edges[0, :, 0], edges[:, 0, 1], marked)
+        assert_allclose(outlined(drawn), in_order(expected), rtol=0, atol=1e-9)
+    assert "p ≤ 0.1 (cluster correction)" in legend(drawn)
+
+
+TESTS = [
+    ({"correction": "none", "alternative": "less"}, "(uncorrected, lower scores)"),
+    ({"correction": "none", "alternative": "two-sided"}, "(uncorrected, two-sided)"),
+    (
+        {"correction": "cluster", "threshold": 0.3},
+        "(cluster correction, clusters at p ≤ 0.3)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("plot", "result"), PLOTS)
+@pytest.mark.parametrize(("options", "words"), TESTS)
+def test_the_outline_follows_threshold_and_alternative(plot, result, options, words):
+    result = result()
+    p, alpha = result.pvalues(**options), 0.6
+    usual = result.pvalues(options["correction"])
+    assert ((p <= alpha) != (usual <= alpha)).any()
+    drawn = plot(result, alpha=alpha, **options)
+    edges = mesh(drawn).get_coordinates()
+    expected = outline(edges[0, :, 0], edges[:, 0, 1], p <= alpha)
+    assert_allclose(outlined(drawn), in_order(expected), rtol=0, atol=1e-9)
+    assert f"p ≤ 0.6 {words}" in legend(drawn)
+
+
+@pytest.mark.parametrize(
+    ("plot", "result", "position"),
+    [(*PLOTS[0], "cell"), (*PLOTS[1], "cell"), (*PLOTS[2], "sensor or time")],
+)
+def test_that_nothing_is_significant_is_said(plot, result, position):
+    drawn = plot(result(marked=()))
+    assert f"no {position} at p ≤ 0.05 (max-statistic correction)" in legend(drawn)
+    assert len(map_axes(drawn).collections) == 1
+    drawn = plot(result(), alpha=0.001)
+    text = "p ≤ 0.001 (max-statistic correction) is not attainable with 99 permutations"
+    assert text in legend(drawn)
+
+
+@pytest.mark.parametrize(("plot", "result"), PLOTS)
+def test_without_permutations_there_is_a_map_without_outline(plot, result):
+    result = result(n_permutations=0)
+    drawn = plot(result)
+    assert len(map_axes(drawn).collections) == 1
+    assert_array_equal(mesh(drawn).get_array(), result.scores)
+    assert not any("p ≤" in text for text in legend(drawn))
+    assert "permutations" not in map_axes(drawn).get_title(loc="left")
+
+
+# ---------------------------------------------------------------------------- colors
+
+
+@pytest.mark.some(5)
+@pytest.mark.parametrize("vlim", [None, (0.35, 0.6), (CHANCE, 0.9), (0.0, 0.5)])
+@pytest.mark.parametrize(("plot", "result"), PLOTS)
+def test_colors_are_symmetric_about_chance(plot, result, vlim):
+    result = result()
+    drawn = mesh(plot(result, vlim=vlim))
+    low, high = vlim or (CHANCE - (result.scores.max() - CHANCE), result.scores.max())
+    assert_allclose([drawn.norm.vmin, drawn.norm.vmax], [low, high], rtol=1e-12)
+    reach = max(high - CHANCE, CHANCE - low)
+    scores = np.linspace(low, high, 21)
+    expected = plt.get_cmap("RdBu_r")(0.5 + (scores - CHANCE) / (2 * reach))
+    assert_allclose(drawn.to_rgba(scores), expected, rtol=0, atol=0.02)
+    assert drawn.to_rgba(np.array([CHANCE]))[0, :3].min() > 0.95  # white
+
+
+def test_the_scale_does_not_go_below_zero_unless_the_scores_do():
+    result = generalization()
+    scores = {"accuracy": result.scores * 1.35}
+    high = replace(result, metrics=scores, nulls={"accuracy": result.null})
+    norm = mesh(plot_generalization(high)).norm
+    assert_allclose([norm.vmin, norm.vmax], [0, high.scores.max()], rtol=1e-12)
+    scores["accuracy"][2, 2] = -0.1
+    norm = mesh(plot_generalization(high)).norm
+    assert_allclose(norm.vmin, 2 * CHANCE - scores["accuracy"].max(), rtol=1e-12)
+    norm = mesh(plot_generalization(result, metric="kappa")).norm
+    largest = np.abs(result.metrics["kappa"]).max()
+    assert_allclose([norm.vmin, norm.vmax], [-largest, largest], rtol=1e-12)
+
+
+def test_a_scale_without_chance_in_it_has_other_colors():
+    drawn = plot_generalization(generalization(), vlim=(0.5, 0.9))
+    assert to_hex(mesh(drawn).to_rgba(0.9)) == to_hex(plt.get_cmap("viridis")(1.0))
+    assert not any("chance" in text for text in legend(drawn))
+    assert len(colorbar(drawn).ax.lines) == 0
+
+
+def test_scores_that_are_all_at_chance_are_white():
+    result = generalization(0)
+    flat = replace(result, metrics={"accuracy": np.full(result.shape, CHANCE)})
+    drawn = mesh(plot_generalization(flat))
+    assert drawn.norm.vmin < CHANCE < drawn.norm.vmax
+    assert drawn.to_rgba(np.array([CHANCE]))[0, :3].min() > 0.95
+
+
+@pytest.mark.parametrize(("plot", "result"), PLOTS)
+def test_a_metric_without_chance_has_other_colors(plot, result):
+    result = result(0)
+    drawn = plot(result, metric="other")
+    scores = result.metrics["other"]
+    norm = mesh(drawn).norm
+    assert (norm.vmin, norm.vmax) == (scores.min(), scores.max())
+    ends = mesh(drawn).to_rgba(np.array([norm.vmin, norm.vmax]))
+    viridis = plt.get_cmap("viridis")
+    assert [to_hex(end) for end in ends] == [to_hex(viridis(0.0)), to_hex(viridis(1.0))]
+    assert not any("chance" in text for text in legend(drawn))
+    assert len(colorbar(drawn).ax.lines) == 0
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(("plot", "result"), PLOTS)
+def test_the_colorbar_names_the_metric_and_marks_chance(plot, result):
+    drawn = plot(result(), metric="kappa")
+    assert colorbar(drawn).ax.get_ylabel() == "Cohen's kappa"
+    (line,) = colorbar(drawn).ax.lines
+    assert set(line.get_ydata()) == {0.0}
+    assert "chance (0)" in legend(drawn)
+    assert "chance (0.4)" in legend(plot(result()))
+
+
+@pytest.mark.parametrize(
+    ("vlim", "extend"),
+    [
+        (None, "neither"),
+        ((0, 1), "neither"),
+        ((0.35, 1), "min"),
+        ((0, 0.6), "max"),
+        ((0.35, 0.6), "both"),
+    ],
+)
+def test_the_colorbar_points_to_scores_beyond_it(vlim, extend):
+    assert colorbar(plot_generalization(generalization(), vlim=vlim)).extend == extend
+
+
+def test_other_colors_can_be_chosen():
+    for cmap in ("PuOr_r", plt.get_cmap("PuOr_r")):
+        drawn = mesh(plot_generalization(generalization(), cmap=cmap))
+        top = drawn.to_rgba(np.array([drawn.norm.vmax]))[0]
+        assert to_hex(top) == to_hex(plt.get_cmap("PuOr_r")(1.0))
+
+
+# --------------------------------------------------------------- plot_generalization
+
+
+def test_testing_times_go_across_and_training_times_up():
+    result = generalization()
+    ax = plot_generalization(result)
+    assert_array_equal(mesh(ax).get_array(), result.scores)
+    edges = mesh(ax).get_coordinates()
+    assert_allclose(edges[0, :, 0], [-0.3, -0.1, 0.05, 0.3, 0.7], rtol=0, atol=1e-12)
+    assert_allclose(edges[:, 0, 1], np.arange(7) / 10 - 0.15, rtol=0, atol=1e-12)
+    assert_allclose(ax.get_xlim(), [-0.3, 0.7], rtol=0, atol=1e-12)
+    assert_allclose(ax.get_ylim(), [-0.15, 0.45], rtol=0, atol=1e-12)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (
+        "Test time (s)",
+        "Training time (s)",
+    )
+
+
+def test_everything_is_named():
+    ax = plot_generalization(generalization())
+    assert ax.get_title(loc="left").replace("\n", " ") == (
+        "40 trials, 2 classes (face, house), 4 folds, 99 permutations"
+    )
+    assert legend(ax) == [
+        "p ≤ 0.05 (max-statistic correction)",
+        "training time = test time",
+        "onset (0 s)",
+        "chance (0.4)",
+    ]
+
+
+def test_other_trials_are_named():
+    result = generalization()
+    result = replace(
+        result,
+        parameters={"mode": "other_trials"},
+        y_test=np.zeros(25),
+        predicted=result.predicted[..., :25],
+    )
+    assert plot_generalization(result).get_title(loc="left").replace("\n", " ") == (
+        "trained on 40 trials, tested on 25 others, 2 classes (face, house), "
+        "99 permutations"
+    )
+    result = replace(result, parameters={"mode": "plain"})
+    assert "40 trials, 2" in plot_generalization(result).get_title(loc="left")
+
+
+def test_the_diagonal_ends_where_the_axes_stop_overlapping():
+    line = artist(plot_generalization(generalization()), "training time")
+    assert_allclose(line.get_xdata(), [-0.15, 0.45], rtol=0, atol=1e-12)
+    assert_array_equal(line.get_xdata(), line.get_ydata())
+    apart = plot_generalization(generalization(test=TEST + 2))
+    assert not any("training time" in text for text in legend(apart))
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "across", "up"),
+    [
+        (TRAIN, TEST, True, True),
+        (TRAIN, TEST + 1, False, True),
+        (TRAIN + 1, TEST, True, False),
+        (TRAIN + 1, TEST + 1, False, False),
+    ],
+)
+def test_onsets_are_drawn_when_in_range(train, test, across, up):
+    ax = plot_generalization(generalization(train=train, test=test))
+    upright = [line for line in ax.lines if list(line.get_xdata()) == [0, 0]]
+    flat = [line for line in ax.lines if list(line.get_ydata()) == [0, 0]]
+    assert (len(upright), len(flat)) == (across, up)
+    assert legend(ax).count("onset (0 s)") == (across or up)
+
+
+def test_cells_are_square_when_both_axes_have_the_same_span():
+    later = generalization(test=TRAIN + 0.3)
+    assert plot_generalization(later).get_aspect() == 1
+    assert plot_generalization(generalization()).get_aspect() == "auto"
+
+
+def test_big_maps_are_images_in_vector_graphics():
+    times = np.arange(51) / 100
+    big = mesh(plot_generalization(generalization(5, train=times, test=times)))
+    assert big.get_rasterized()
+    assert not mesh(plot_generalization(generalization())).get_rasterized()
+
+
+def test_a_map_of_a_single_cell():
+    result = generalization(train=TRAIN[2:3], test=TRAIN[2:3], marked=((0, 0),))
+    assert len(outlined(plot_generalization(result))) == 4
+
+
+# --------------------------------------------------------------- plot_time_frequency
+
+
+def test_frequencies_with_even_ratios_get_a_logarithmic_axis():
+    result = time_frequency()
+    ax = plot_time_frequency(result)
+    assert ax.get_yscale() == "log"
+    assert_array_equal(mesh(ax).get_array(), result.scores)
+    edges = mesh(ax).get_coordinates()
+    assert_allclose(edges[:, 0, 1], FREQS[0] * 2 ** (np.arange(6) - 0.5), rtol=1e-12)
+    assert_allclose(edges[0, :, 0], np.arange(10) / 20 - 0.125, rtol=0, atol=1e-12)
+    assert_allclose(ax.get_ylim(), edges[[0, -1], 0, 1], rtol=1e-12)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Time (s)", "Frequency (Hz)")
+    assert "onset (0 s)" in legend(ax)
+
+
+def test_frequencies_with_even_steps_get_a_linear_axis():
+    freqs = np.arange(4.0, 31.0, 2.0)
+    ax = plot_time_frequency(time_frequency(freqs=freqs))
+    assert ax.get_yscale() == "linear"
+    edges = mesh(ax).get_coordinates()
+    assert_allclose(edges[:, 0, 1], np.arange(3.0, 32.0, 2.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("freqs", "expected"),
+    [
+        (np.geomspace(4, 60, 12), ["5", "10", "20", "50"]),
+        (np.geomspace(8, 14, 6), ["8", "10", "12", "14"]),
+        (np.geomspace(0.4, 3, 6), ["0.5", "1", "2"]),
+    ],
+)
+def test_logarithmic_axes_have_readable_ticks(freqs, expected):
+    ax = plot_time_frequency(time_frequency(freqs=freqs))
+    ax.figure.canvas.draw()
+    low, high = ax.get_ylim()
+    shown = [
+        label.get_text()
+        for label, at in zip(ax.get_yticklabels(), ax.get_yticks(), strict=True)
+        if low <= at <= high
+    ]
+    assert shown == expected
+    assert len(ax.yaxis.get_minorticklocs()) == 0
+
+
+@pytest.mark.parametrize(
+    ("freqs", "geometric"),
+    [
+        ([4, 8, 16], True),
+        ([4, 8, 12], False),
+        ([4, 8], False),
+        ([10], False),
+        ([0, 1, 4], False),
+        ([4, 6, 9, 14, 21], True),  # rounded
+        ([4, 7, 9, 12, 14], False),  # rounded
+    ],
+)
+def test_spacing_of_frequencies(freqs, geometric):
+    assert is_geometric(freqs) is geometric
+
+
+def test_a_single_frequency_has_a_row():
+    assert_array_equal(frequency_edges([10.0]), [9.5, 10.5])
+    result = time_frequency(freqs=np.array([10.0]), marked=((0, 2),))
+    assert plot_time_frequency(result).get_ylim() == (9.5, 10.5)
+
+
+# ---------------------------------------------------------------------- plot_sensors
+
+
+@pytest.fixture
+def topomaps(monkeypatch):
+    """Record what is drawn on heads instead of drawing it."""
+    calls = []
+
+    def record(values, info, **options):
+        calls.append({"values": values, "info": info, **options})
+        return None, None
+
+    monkeypatch.setattr(mne.viz, "plot_topomap", record)
+    return calls
+
+
+def test_sensors_are_rows_with_the_first_on_top():
+    result = sensor_time()
+    ax = plot_sensors(result).axes[0]
+    assert_array_equal(mesh(ax).get_array(), result.scores)
+    assert ax.get_ylim() == (15.5, -0.5)
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(result.ch_names)
+    assert_array_equal(ax.get_yticks(), np.arange(16))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Time (s)", "Sensor")
+
+
+def test_of_many_sensors_some_are_named():
+    names = [f"E{i}" for i in range(70)]
+    ax = plot_sensors(sensor_time(info=mne.create_info(names, 100.0, "misc"))).axes[0]
+    assert [text.get_text() for text in ax.get_yticklabels()] == names[::3]
+    assert_array_equal(ax.get_yticks(), np.arange(0, 70, 3))
+
+
+def test_topomaps_show_the_scores_at_their_times(topomaps):
+    result = sensor_time(marked=((1, 2), (4, 2), (3, 6)))
+    figure = plot_sensors(result, times=[0.21, -0.1, 0.0])
+    assert len(topomaps) == 3
+    significant = result.pvalues("max") <= 0.05
+    for call, sample in zip(topomaps, (0, 2, 6), strict=True):
+        names = call["info"]["ch_names"]
+        rows = [list(result.ch_names).index(name) for name in names]
+        assert sorted(names) == sorted(result.ch_names)
+        assert_array_equal(call["values"], result.scores[rows, sample])
+        assert_array_equal(call["mask"], significant[rows, sample])
+        assert call["cnorm"] is mesh(figure).norm
+        assert call["cmap"] is mesh(figure).cmap
+    assert [ax.get_title() for ax in figure.axes[1:4]] == ["-0.1 s", "0 s", "0.2 s"]
+    assert_allclose(
+        artist(figure.axes[0], "times of the topomaps").get_xdata(),
+        [-0.1, 0.0, 0.2],
+        rtol=0,
+        atol=1e-12,
+    )
+    assert "significant sensors at that time" in legend(figure)
+
+
+def test_topomaps_without_significant_sensors(topomaps):
+    figure = plot_sensors(sensor_time(), times=0.2)
+    assert "p ≤ 0.05 (max-statistic correction)" in legend(figure)
+    assert "significant sensors at that time" not in legend(figure)
+    plot_sensors(sensor_time(0))
+    assert not topomaps[0]["mask"].any()
+    assert topomaps[-1]["mask"] is None
+
+
+def test_sensors_are_found_by_name(topomaps):
+    result = sensor_time()
+    backwards = sensor_time(info=result.info, ch_names=result.ch_names[10:3:-1])
+    plot_sensors(backwards, times=0.1)
+    (call,) = topomaps
+    names = call["info"]["ch_names"]
+    rows = [list(backwards.ch_names).index(name) for name in names]
+    assert len(rows) == 7
+    assert_array_equal(call["values"], backwards.scores[rows, 4])
+    where = {ch["ch_name"]: ch["loc"][:3] for ch in result.info["chs"]}
+    for ch in call["info"]["chs"]:
+        assert_array_equal(ch["loc"][:3], where[ch["ch_name"]])
+
+
+def test_pairs_of_gradiometers_show_the_better_one():
+    info = mne.create_info([f"MEG{i}" for i in range(12)], 100.0, "grad")
+    places = np.random.default_rng(0).uniform(-0.1, 0.1, (6, 3))
+    for i, ch in enumerate(info["chs"]):
+        ch["loc"][:3] = places[i // 2]
+    result = sensor_time(info=info, marked=((1, 2), (6, 2)))
+    with pytest.MonkeyPatch.context() as patch:
+        calls = []
+        patch.setattr(
+            mne.viz, "plot_topomap", lambda *a, **k: calls.append((a, k)) or (0, 0)
+        )
+        plot_sensors(result, times=result.times[2])
+    (((values, shown), options),) = calls
+    pairs = [int(name[3:]) // 2 for name in shown["ch_names"]]
+    assert sorted(pairs) == list(range(6))
+    best = result.scores[:, 2].reshape(6, 2).max(axis=1)
+    assert_array_equal(values, best[pairs])
+    assert_array_equal(options["mask"], np.isin(pairs, [0, 3]))
+    assert set(result.info.get_channel_types()) == {"grad"}  # as it was
+    # And mne does draw them.
+    assert len(plot_sensors(result, times=0.0).axes[1].images) == 1
+
+
+def test_topomaps_are_drawn_by_mne():
+    figure = plot_sensors(sensor_time(marked=((2, 3), (5, 3))), times=TIMES[3])
+    (image,) = figure.axes[1].images
+    assert image.norm is mesh(figure).norm
+    assert image.cmap is mesh(figure).cmap
+
+
+@pytest.mark.parametrize("best", [0, 7, 19])
+def test_six_times_with_the_best_one_are_chosen(topomaps, best):
+    result = sensor_time(times=np.arange(20) / 100, marked=((5, best),))
+    figure = plot_sensors(result)
+    chosen = artist(figure.axes[0], "times of the topomaps").get_xdata() * 100
+    # Evenly from 0 to 19, but for the one that is nearest to the best.
+    expected = {0: [0, 4, 8, 11, 15, 19], 7: [0, 4, 7, 11, 15, 19]}
+    assert_allclose(chosen, expected.get(best, expected[0]), rtol=0, atol=1e-9)
+    assert len(topomaps) == 6
+
+
+def test_few_times_have_a_topomap_each(topomaps):
+    plot_sensors(sensor_time(times=TIMES[:4]))
+    assert len(topomaps) == 4
+    plot_sensors(sensor_time(times=TIMES[:1], marked=()))
+    assert len(topomaps) == 5
+
+
+def without_positions():
+    return mne.create_info(4, 100.0, "eeg")
+
+
+def on_one_spot():
+    info = mne.create_info(4, 100.0, "mag")
+    for ch in info["chs"]:
+        ch["loc"][:] = 0
+    return info
+
+
+def of_type(*types):
+    return mne.create_info(len(types) * 2, 100.0, types * 2)
+
+
+@pytest.mark.parametrize(
+    ("info", "note"),
+    [
+        (without_positions(), "no topomaps: sensors without positions"),
+        (on_one_spot(), "no topomaps: sensors without positions"),
+        (of_type("misc"), "no topomaps of misc channels"),
+        (of_type("seeg"), "no topomaps of sEEG channels"),
+        (
+            of_type("eeg", "mag"),
+            "no topomaps of several types of channels (EEG, magnetometer)",
+        ),
+    ],
+)
+def test_why_there_are_no_topomaps_is_said(topomaps, info, note):
+    figure = plot_sensors(sensor_time(info=info))
+    assert figure.axes[0].get_title(loc="left").endswith(f"permutations\n{note}")
+    assert not topomaps
+    assert len(figure.axes) == 2  # the map and the colorbar
+    assert not any("topomap" in text for text in legend(figure))
+
+
+OCCIPITAL = ["O1", "O2", "Oz", "PO3", "PO4", "PO7", "PO8", "POz"]
+CENTRAL = ["FC3", "FCz", "FC4", "C3", "Cz", "C4", "CP3", "CPz", "CP4"]
+TEN_TWENTY = [
+    *("Fp1", "Fp2", "F7", "F3", "Fz", "F4", "F8", "T7", "C3", "Cz"),
+    *("C4", "T8", "P7", "P3", "Pz", "P4", "P8", "O1", "O2"),
+]
+
+
+def on_head(names, kind="eeg"):
+    """Return the Info of EEG channels at their places."""
+    info = mne.create_info(list(names), 100.0, "eeg")
+    info.set_montage("standard_1005")
+    if kind != "eeg":
+        info.set_channel_types(dict.fromkeys(names, kind), verbose=False)
+    return info
+
+
+@pytest.mark.parametrize(
+    ("info", "extent"),
+    [
+        (on_head(TEN_TWENTY), "head"),
+        (on_head(["AF7", "AF8", "TP9", "TP10"]), "head"),
+        (on_head(OCCIPITAL), "local"),
+        (on_head(CENTRAL), "local"),
+        (on_head(["F7", "F3", "T7", "C3", "P7", "P3", "O1"]), "local"),  # one side
+        (on_head(TEN_TWENTY, "hbo"), "head"),
+        (on_head(OCCIPITAL, "hbo"), "local"),
+        (on_head(["C3", "C4", "Oz"]), None),
+        (on_head(["Fz", "FCz", "Cz", "CPz", "Pz"]), None),
+    ],
+)
+def test_maps_reach_as_far_as_sensors_tell(topomaps, info, extent):
+    assert extent_of(info) == extent
+    if extent is not None:
+        plot_sensors(sensor_time(info=info), times=0.1)
+        (call,) = topomaps
+        assert call["extrapolate"] == extent
+
+
+@pytest.mark.parametrize(
+    ("names", "low", "high"), [(OCCIPITAL, 0.1, 0.3), (TEN_TWENTY, 0.9, 1.3)]
+)
+def test_nothing_is_drawn_far_from_sensors(names, low, high):
+    figure = plot_sensors(sensor_time(info=on_head(names)), times=0.1)
+    figure.draw_without_rendering()
+    ax = figure.axes[1]
+    (image,) = ax.images
+    drawn = image.get_clip_path().get_fully_transformed_path().get_extents()
+    head = max((line.get_window_extent() for line in ax.lines), key=lambda x: x.height)
+    assert low < drawn.height / head.height < high
+
+
+def test_few_sensors_are_dots():
+    result = sensor_time(info=on_head(["C3", "Cz", "C4"]), marked=((1, 2),))
+    figure = plot_sensors(result, times=TIMES[2])
+    empty, dots = figure.axes[1].collections
+    assert len(empty.get_offsets()) == 0
+    assert_allclose(np.sort(dots.get_array()), np.sort(result.scores[:, 2]), rtol=1e-12)
+    assert "significant sensors at that time" in legend(figure)
+
+
+def test_a_single_sensor_has_no_topomap():
+    figure = plot_sensors(sensor_time(info=on_head(["Cz"]), marked=()))
+    assert "no topomaps of a single sensor" in figure.axes[0].get_title(loc="left")
+
+
+@pytest.mark.parametrize(
+    "times", [[], [0.1, 0.9], -0.2, np.nan, np.linspace(0, 0.3, 13)]
+)
+def test_impossible_times_are_refused(times):
+    words = r"1 to 12 times .* between -0.1 and 0.3|times go from -0.1 to 0.3 s"
+    with pytest.raises(ValueError, match=words):
+        plot_sensors(sensor_time(), times=times)
+    assert not plt.get_fignums()
+
+
+# ------------------------------------------------------------------------------- all
+
+
+def test_small_figures_break_the_title_and_stack_the_legend():
+    figure = plt.figure(figsize=(3.4, 3.4), layout="constrained")
+    ax = plot_generalization(generalization(), ax=figure.subplots())
+    figure.canvas.draw()
+    assert len(ax.get_title(loc="left").splitlines()) == 2
+    for part in (ax.get_legend(), ax.title):
+        box = part.get_window_extent()
+        assert figure.bbox.x0 <= box.x0
+        assert box.x1 <= figure.bbox.x1
