@@ -31,7 +31,7 @@ NEEDED = {
     ),
     ".gz": (
         *("LICENSE", "CHANGES.rst", "CITATION.cff", "codemeta.json"),
-        *("tests/test_contract.py", "doc/paper/paper.md", "doc/paper/paper.bib"),
+        *("tests/build.py", "doc/paper/paper.md", "doc/paper/paper.bib"),
     ),
 }
 

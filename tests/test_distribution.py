@@ -308,7 +308,7 @@ class TestContents:
             (None, None, None),
             ("mvpa_kfda/py.typed", None, "lacks mvpa_kfda/py.typed"),
             ("mvpa_kfda-0.1.dist-info/licenses/LICENSE", None, "lacks the licence"),
-            (None, "tests/test_contract.py", "has tests/test_contract.py, which does not"),
+            (None, "tests/build.py", "has tests/build.py, which does not"),
             (None, "mvpa_kfda/data/words.h5", "has mvpa_kfda/data/words.h5"),
         ],
     )

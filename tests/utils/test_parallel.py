@@ -226,7 +226,8 @@ def test_a_killed_worker_of_joblib():
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
 def test_workers_end_with_a_killed_script(backend):
     """Its output is not at an end before."""
-    code = f"from tests.utils.test_parallel import run_until_killed as run; run({backend!r})"
+    module = "tests.utils.test_parallel"
+    code = f"from {module} import run_until_killed as run; run({backend!r})"
     path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command, env = [sys.executable, "-c", code], os.environ | path
     script = subprocess.run(command, env=env, capture_output=True, timeout=100)
