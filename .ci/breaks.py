@@ -2,13 +2,16 @@
 
     python .ci/breaks.py reach REACH [PYTEST ARGUMENTS]
     python .ci/breaks.py draw REACH OUT --number 150 --seed 0 --workers 2
+    python .ci/breaks.py draw REACH OUT --under mvpa_kfda/kfda
+    python .ci/breaks.py draw REACH OUT --of OTHER
     python .ci/breaks.py show OUT [OTHER]
 
 `reach` runs all tests once and writes into the folder REACH which functions each one
 enters. `draw` breaks a copy of the package that often, runs the tests that enter the
 broken function until one fails, and appends a line to OUT for each break, unless it is
-there already. `show` counts the breaks that were seen by room, lists the others, and
-compares them with those of another suite.
+there already; with `--of` those of another record are looked at again. `show` counts
+the breaks that were seen by room, lists the others, and compares them with those of
+another suite.
 """
 
 import argparse
@@ -181,13 +184,35 @@ def functions_of(path):
             yield first, node.end_lineno
 
 
-def drawn(number, seed):
-    """Breaks, drawn from all of the package: (path, line, column, end, new)."""
+def drawn(number, seed, under=PACKAGE):
+    """Breaks, drawn from a folder of the package: (path, line, column, end, new)."""
     found = []
-    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+    for path in sorted((ROOT / under).rglob("*.py")):
         name = str(path.relative_to(ROOT))
         found += [(name, *each) for each in breaks_of(path)]
-    return random.Random(seed).sample(found, number)
+    return random.Random(seed).sample(found, min(number, len(found)))
+
+
+def found_again(records):
+    """Breaks that were looked at before, in a package that may have changed since."""
+    for record in records:
+        path, line = record["break"][:2]
+        same = [
+            broken
+            for broken in breaks_of(ROOT / path)
+            if lines_of(ROOT / path, broken) == (record["was"], record["is"])
+        ]
+        if same:
+            yield path, *min(same, key=lambda broken: abs(broken[0] - line))
+
+
+def lines_of(file, broken):
+    """The line of a break before and after it."""
+    line, start, end, new = broken
+    was = file.read_text().splitlines()[line - 1].encode()
+    return was.decode().strip(), (
+        was[:start] + new.encode() + was[end:]
+    ).decode().strip()
 
 
 def tests_of(reached, broken):
@@ -225,8 +250,9 @@ def look(tree, reached, broken):
     lines = source.splitlines(keepends=True)
     raw = lines[line - 1].encode()
     lines[line - 1] = (raw[:start] + new.encode() + raw[end:]).decode()
-    record = {"break": list(broken), "was": source.splitlines()[line - 1].strip()}
-    record |= {"n_tests": len(tests), "seen": None, "is": lines[line - 1].strip()}
+    was, is_ = lines_of(file, broken[1:])
+    record = {"break": list(broken), "was": was, "is": is_}
+    record |= {"n_tests": len(tests), "seen": None}
     environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
     file.write_text("".join(lines))
     try:
@@ -252,7 +278,7 @@ def look(tree, reached, broken):
 STATUSES = ("FAILED", "ERROR")
 
 
-def draw(folder, out, number, seed, workers):
+def draw(folder, out, number, seed, under, of, workers):
     """Look at drawn breaks, in as many copies as there are workers."""
     reached = [
         json.loads(line)
@@ -262,7 +288,11 @@ def draw(folder, out, number, seed, workers):
     done = set()
     if out.exists():
         done = {tuple(each["break"]) for each in map(json.loads, out.open())}
-    waiting = [each for each in drawn(number, seed) if each not in done]
+    if of:
+        breaks = found_again(map(json.loads, of.open()))
+    else:
+        breaks = drawn(number, seed, under)
+    waiting = [each for each in breaks if each not in done]
     with tempfile.TemporaryDirectory() as base, ThreadPoolExecutor(workers) as pool:
         trees = [Path(base) / str(i) for i in range(workers)]
         ignored = shutil.ignore_patterns(".git", ".venv", "_build", "__pycache__")
@@ -314,6 +344,8 @@ if __name__ == "__main__":
     each.add_argument("out", type=Path)
     each.add_argument("--number", type=int, default=150)
     each.add_argument("--seed", type=int, default=0)
+    each.add_argument("--under", default=PACKAGE)
+    each.add_argument("--of", type=Path)
     each.add_argument("--workers", type=int, default=2)
     each = commands.add_parser("show")
     each.add_argument("out", type=Path)
