@@ -39,6 +39,7 @@ from ..metrics.auc import find_rare_class
 from ..metrics.scores import (
     crowding,
     depends_on_frequencies,
+    find_metric,
     metric_in_text,
 )
 from ..utils.advice import SIN_AND_COS
@@ -83,7 +84,7 @@ _FEWEST_TRIALS = 4
 #: is next to nothing are no measure of it.
 _NEAR_ZERO = 1e-2
 
-#: Metrics that compare ranks and not predicted labels.
+#: Metrics that hardly see that classes differ in variance.
 _OF_RANKS = {"roc_auc"}
 
 
@@ -220,7 +221,10 @@ def find_rare(tests, codes, classes, metric="roc_auc"):
     rare = find_rare_class(tests, codes)
     if rare is None:
         return None
-    pooled = "scoring='balanced_accuracy', which pools the trials of all test sets, or "
+    known = find_metric(metric)  # chosen pairs are not known by name
+    pooled = ""
+    if known is not None and known.of_ranks:
+        pooled = "scoring='balanced_accuracy', which pools all test sets' trials, or "
     return say(
         "rare",
         {"sets": rare.n_sets, "trials": rare.n_trials},
@@ -230,7 +234,7 @@ def find_rare(tests, codes, classes, metric="roc_auc"):
         n_trials=counted(rare.n_trials, "trial"),
         metric=metric,
         step=rare.step,
-        pooled=pooled if metric in _OF_RANKS else "",
+        pooled=pooled,
     )
 
 
@@ -294,7 +298,7 @@ def check_sets(metrics, tests, codes, classes, n_repeats):
     once = tests[: len(tests) // n_repeats]  # stands for all repeats
     tested = codes[np.unique(np.concatenate(once))]
     moved = [x for x in metrics if depends_on_frequencies(x, len(classes))]
-    of_sets = [x for x in metrics if x in _OF_RANKS or metrics[x].within_sets]
+    of_sets = [x for x, of in metrics.items() if of.of_ranks or of.within_sets]
     if moved and crowding(tested, len(classes)) > _CROWDED:
         warn_of(find_unequal(tested, classes, metric_in_text(moved[0])))
     if of_sets:

@@ -313,12 +313,15 @@ class Scores:
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
         ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
-        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``, and for
+        ``"f1_macro"``, ``"kappa"``, ``"matthews_corrcoef"``, ``"d_prime"``,
+        ``"average_precision"``, ``"neg_log_loss"``, ``"neg_brier_score"``,
+        ``"confusion_matrix"``, and for
         :doc:`pairs of classes </rdm>` ``"pairwise_accuracy"``, ``"crossnobis"`` and
         their tables ``"pairwise_accuracies"``, ``"crossnobis_distances"``. With two
-        classes, recall, precision and F1 are those of the second class in sorted order,
-        otherwise macro averages. ROC AUC and distances are means over test sets; all
-        others are computed on the predictions pooled over them. Distances depend on the
+        classes, recall, precision, F1 and average precision are those of the second
+        class in sorted order, otherwise macro averages. ROC AUC, average precision and
+        distances are means over test sets; all others are computed on the predictions
+        pooled over them. Distances depend on the
         size of the penalty: fix it, as by ``reg=0.1``. A dict has means over chosen
         pairs of classes by name, ``{"between": [("face", "house")]}``: of distances, or
         of accuracies if the list contains only these. A function ``f(y_true, y_pred,

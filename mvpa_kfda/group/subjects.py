@@ -109,7 +109,7 @@ class Subject:
             self.unbalanced = crowding(result.true_classes, n_classes)
         #: A class that most test sets lack, if scores are means over test sets.
         self.rare, known = None, METRICS.get(metric)
-        if known is not None and (metric == "roc_auc" or known.within_sets):
+        if known is not None and (known.of_ranks or known.within_sets):
             sets = result.tests[: len(result.tests) // result.n_repeats]
             self.rare = find_rare_class(sets, result.y_tested)
         #: The smallest p-value that its permutations can give.
@@ -282,7 +282,8 @@ class Subjects:
         if not examples:
             return
         pooled = ""
-        if self.first.metric == "roc_auc":
+        known = METRICS.get(self.first.metric)
+        if known is not None and known.of_ranks:
             pooled = ", or use metric='balanced_accuracy', which pools all test sets"
         warn(
             f"{self.first.metric!r} of {len(examples)} of {len(rare)} subjects rests "

@@ -1,4 +1,4 @@
-"""Areas under the ROC curve, for many label vectors at once, and the curve itself.
+"""Areas under ROC and precision-recall curves, for many label vectors at once.
 
 Of predicted classes all test sets are counted together, but of areas the mean is taken
 over test sets: averaging ranks within the models that produced them is what keeps
@@ -92,11 +92,13 @@ def roc_auc(true, class_scores, shapes):
     return mean_areas(true[:, None], class_scores, shapes)[0]
 
 
-def mean_areas(true, class_scores, shapes):
+def mean_areas(true, class_scores, shapes, areas_of=None):
     """Do as :func:`roc_auc` with t labellings, which gives (t, ..., B).
 
     Of codes (n_test, t, ..., B), which may broadcast, and scores (n_test, c, ..., B).
+    Under other curves than the ROC curve with another function in place of `_auc`.
     """
+    areas_of = areas_of or _auc
     n_test, n_classes, *shape = class_scores.shape
     scores = class_scores.reshape(n_test, n_classes, -1)
     true = np.broadcast_to(true, (*true.shape[:2], *shape))
@@ -115,7 +117,7 @@ def mean_areas(true, class_scores, shapes):
             for j, number in enumerate(wanted):
                 positive = true[rows, :, part] == number
                 positive = positive.reshape(k, m, *positive.shape[1:])
-                areas, defined = _auc(odds[j], positive)
+                areas, defined = areas_of(odds[j], positive)
                 total[j, :, part] += total_in_order(areas)
                 count[j, :, part] += defined.sum(axis=0)
     means = total / np.maximum(count, 1)
@@ -123,7 +125,7 @@ def mean_areas(true, class_scores, shapes):
         odds = log_odds(scores[..., undefined], shapes)[:, None]
         for j, number in enumerate(wanted):
             positive = true[..., undefined] == number
-            [areas], [defined] = _auc(odds[number], positive[None])
+            [areas], [defined] = areas_of(odds[number], positive[None])
             empty = count[j][:, undefined] == 0
             means[j][:, undefined] = np.where(empty, areas, means[j][:, undefined])
             count[j][:, undefined] += empty & defined
@@ -191,6 +193,28 @@ def _auc(scores, positive):
         totals[folds, :, columns] = (ranks[..., None] * mine).sum(axis=1)
     areas = totals - n_positive * (n_positive + 1) / 2
     return divide(areas, n_positive * (m - n_positive)), defined
+
+
+def average_precision(scores, positive):
+    """The areas under precision-recall curves, and where defined, as by `_auc`.
+
+    Steps, as in scikit-learn: the mean, over positive ones, of the precision among all
+    that score at least as high.
+    """
+    m, n_positive = scores.shape[1], positive.sum(axis=1)
+    defined = (n_positive > 0) & (n_positive < m)
+    falling = -merge_near_ties(scores)
+    order = np.argsort(falling, axis=1, kind="stable")
+    falling = np.take_along_axis(falling, order, axis=1)
+    # Of scores that are alike, the threshold is below the last one.
+    last = np.full(falling.shape, m - 1)
+    apart = falling[:, :-1] != falling[:, 1:]
+    last[:, :-1] = np.where(apart, np.arange(m - 1)[:, None], m - 1)
+    last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1, None]
+    mine = np.take_along_axis(positive, order[:, :, None], axis=1)
+    found = np.take_along_axis(mine.cumsum(axis=1), last, axis=1)
+    total = total_in_order(np.moveaxis(mine * found / (last + 1), 1, 0))
+    return divide(total * defined, n_positive), defined
 
 
 def _rank_sums(scores, positive):

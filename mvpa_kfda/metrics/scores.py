@@ -3,9 +3,15 @@ r"""All metrics: of predicted classes and numbers, of users' functions, of chose
 A metric is an entry of :data:`METRICS`, or for numbers of :data:`REGRESSION_METRICS`:
 all that the package knows of it stands there. All are the higher the better, and
 computed for all label permutations at once. Metrics of predicted labels (accuracy,
-recall, ...) are computed from counts pooled over all test sets, and the area under the
-ROC curve is the mean over test sets. Values agree with scikit-learn's functions on the
-same predictions.
+recall, ...) are computed from counts pooled over all test sets, those of probabilities
+(log loss, Brier score) are means over all tested trials, and areas under curves means
+over test sets. Values agree with scikit-learn's functions on the same predictions.
+
+d' is :math:`\Phi^{-1}(H) - \Phi^{-1}(F)`, with the rates of hits
+:math:`H = (h + \frac12) / (n + 1)` and false alarms
+:math:`F = (f + \frac12) / (m + 1)` of a class with n trials among n + m, h hits and f
+false alarms (the log-linear correction [1]_); of more than two classes it is the mean
+over classes, each against the rest.
 
 Under exchanged labels all of them test whether classes have equal distributions, not
 equal means. Metrics of predicted labels are sensitive to unequal variance; the area
@@ -21,6 +27,12 @@ With the true values :math:`y_i` of the n rows of all test sets, the predictions
              {\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (\hat y_i - m)^2}}
 
 and the mean squared error :math:`\sum_i (y_i - \hat y_i)^2 / n`, taken negative.
+
+References
+----------
+.. [1] Hautus (1995). Corrections for extreme proportions and their biasing effects on
+   estimated values of d'. Behavior Research Methods, Instruments, & Computers 27(1),
+   46-51.
 """
 
 import inspect
@@ -34,9 +46,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from ..utils.checks import check_scoring_names, quoted
-from .auc import divide, mean_areas, set_batches, total_in_order
+from .auc import average_precision, divide, mean_areas, set_batches, total_in_order
 from .pairs import (
     TABLES,
     crossnobis,
@@ -58,6 +71,11 @@ ClassMetric = Literal[
     "precision_macro",
     "f1_macro",
     "kappa",
+    "matthews_corrcoef",
+    "d_prime",
+    "average_precision",
+    "neg_log_loss",
+    "neg_brier_score",
     "confusion_matrix",
     "pairwise_accuracy",
     "pairwise_accuracies",
@@ -151,6 +169,15 @@ class Tested:
             found.append([_count(each) for each in (true & predicted, true, predicted)])
         return [np.stack(each) for each in zip(*found, strict=True)]
 
+    @cached_property
+    def log_probabilities(self):
+        """Of the classes under equal priors, (c, n_test, 1, ..., B)."""
+        n_train = np.concatenate([np.full(k * m, n) for k, m, n in self.shapes])
+        log = np.moveaxis(self.class_scores, 1, 0).astype(float)
+        log *= n_train.reshape(-1, *(1,) * (log.ndim - 2))
+        log -= log.max(axis=0)
+        return log - np.log(total_in_order(np.exp(log)))
+
     #: The accuracy, and the distance, of every pair of classes, (pairs, t, ..., B).
     pair_accuracies = cached_property(pairwise_accuracies)
     pair_distances = cached_property(crossnobis_distances)
@@ -202,6 +229,42 @@ def _kappa(tested):
     (hits, true, predicted), total = tested.counts, len(tested.predicted)
     expected = (predicted * true).sum(axis=0) / total
     return divide(hits.sum(axis=0) - expected, total - expected)
+
+
+def _matthews(tested):
+    (hits, true, predicted), total = tested.counts, len(tested.predicted)
+    by_chance, of_true, of_predicted = (
+        (one * other).sum(axis=0)
+        for one, other in ((true, predicted), (true, true), (predicted, predicted))
+    )
+    scale = np.sqrt(total**2 - of_true) * np.sqrt(total**2 - of_predicted)
+    return divide(total * hits.sum(axis=0) - by_chance, scale)
+
+
+def _d_prime(tested):
+    """The mean over classes that occur beside others, each against the rest."""
+    (hits, true, predicted), total = tested.counts, len(tested.predicted)
+    # Rates are never 0 or 1.
+    hit_rates = (hits + 0.5) / (true + 1)
+    false_alarms = (predicted - hits + 0.5) / (total - true + 1)
+    present = (true > 0) & (true < total)
+    values = (ndtri(hit_rates) - ndtri(false_alarms)) * present
+    return divide(total_in_order(values), present.sum(axis=0))
+
+
+def _neg_log_loss(tested):
+    log, eps = tested.log_probabilities, np.finfo(float).eps
+    log = np.clip(log, np.log(eps), np.log1p(-eps))
+    of_true = sum((tested.true == k) * log[k] for k in range(tested.n_classes))
+    return total_in_order(of_true) / len(of_true)
+
+
+def _neg_brier_score(tested):
+    p = np.exp(tested.log_probabilities)
+    # With two classes both are wrong by as much: counted is one.
+    counted = [1] if tested.n_classes == 2 else range(tested.n_classes)
+    error = sum((p[k] - (tested.true == k)) ** 2 for k in counted)
+    return -total_in_order(error) / len(error)
 
 
 def _confusion(tested):
@@ -267,6 +330,8 @@ class Metric:
     #: The metric that is one number for such a table, its mean.
     summary: str | None = None
     needs_class_scores: bool = False
+    #: Whether it is the mean over test sets, in each of which trials are ranked.
+    of_ranks: bool = False
     #: Whether it is undefined for a test set of a single class.
     needs_two_classes: bool = False
     #: Whether it is undefined where the numbers to be predicted are all equal.
@@ -294,7 +359,8 @@ class Metric:
         return self.table is None
 
 
-#: Metrics of scores of classes, tables of pairs, and distances, which have no limits.
+#: Metrics of ranks, of scores of classes, tables of pairs, and distances, which have no
+#: limits.
 _OF_SCORES = {"needs_class_scores": True, "needs_two_classes": True}
 _TABLE = {
     "table": lambda c: (n_pairs(c),),
@@ -315,6 +381,7 @@ METRICS = {
         always(0.5),
         "ROC AUC",
         "the area under the receiver operating characteristic (ROC AUC) [@Forman2010]",
+        of_ranks=True,
         **_OF_SCORES,
     ),
     "recall": Metric(
@@ -351,7 +418,7 @@ METRICS = {
         np.mean,
         "precision (macro)",
         "precision averaged over classes",
-        "average precision",
+        "mean precision",
     ),
     "f1_macro": Metric(
         _macro(_f1),
@@ -362,6 +429,50 @@ METRICS = {
         of_frequencies=True,
     ),
     "kappa": Metric(_kappa, always(0.0), "Cohen's kappa", short="kappa", lowest=-1.0),
+    "matthews_corrcoef": Metric(
+        _matthews,
+        always(0.0),
+        "Matthews correlation",
+        "the Matthews correlation coefficient",
+        lowest=-1.0,
+    ),
+    "d_prime": Metric(
+        _d_prime,
+        always(0.0),
+        "sensitivity d'",
+        "the sensitivity index d' [@Hautus1995]",
+        lowest=-np.inf,
+        highest=np.inf,
+    ),
+    "average_precision": Metric(
+        lambda tested: mean_areas(
+            tested.true, tested.class_scores[:, :, 0], tested.shapes, average_precision
+        ),
+        _second_or_mean,
+        "average precision",
+        "the average precision, which is the area under the precision-recall curve",
+        of_one_class=True,
+        of_ranks=True,
+        **_OF_SCORES,
+    ),
+    "neg_log_loss": Metric(
+        _neg_log_loss,
+        lambda p: -np.log(len(p)),
+        "negative log loss",
+        "the log loss of class probabilities under equal priors, taken negative",
+        lowest=-np.inf,
+        highest=0.0,
+        needs_class_scores=True,
+    ),
+    "neg_brier_score": Metric(
+        _neg_brier_score,
+        lambda p: -0.25 if len(p) == 2 else 1 / len(p) - 1,
+        "negative Brier score",
+        "the Brier score of class probabilities under equal priors, taken negative",
+        lowest=-2.0,
+        highest=0.0,
+        needs_class_scores=True,
+    ),
     "confusion_matrix": Metric(
         _confusion,
         always(np.nan),

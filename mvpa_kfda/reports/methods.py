@@ -223,19 +223,21 @@ def _scheme(result, noun):
 def _measured(result, metric):
     """The words on a metric, what it is the mean over, and its chance level."""
     n_classes, words = len(result.classes), metric_words(metric)[0]
-    if metric == "roc_auc":
+    entry = find_metric(metric)
+    one, over = is_of_one_class(metric), []
+    if one and n_classes == 2:
+        words += f" of class {name(result.classes[1])}"
+    elif one:
+        over.append("classes")
+    if entry is not None and entry.of_ranks:
         over = ["classes, each against the rest,"] if n_classes > 2 else []
         # Test sets of a class alone have no area: all are then ranked together.
         codes = result.y_tested
         if any(len(np.unique(codes[test])) > 1 for test in result.tests):
             over.append("test sets")
-        words += f", averaged over {enumerated(over)}" if over else ""
+    words += f", averaged over {enumerated(over)}" if over else ""
     if metric in result.parameters.get("pairs", {}):
         words = _of_pairs(result, metric)
-    if is_of_one_class(metric) and n_classes == 2:
-        words += f" of class {name(result.classes[1])}"
-    elif is_of_one_class(metric):
-        words += ", averaged over classes"
     chance = result.worded_chance(metric, number).replace("chance", "chance level")
     return words + (f" ({chance})" if chance else "")
 

@@ -20,7 +20,7 @@ from .refit import (
     refit,
     sees_offsets,
 )
-from .scoring import PAIRS, is_covered, score
+from .scoring import OF_ORDER, OF_PROBABILITIES, PAIRS, is_covered, score
 
 #: Scores of classes that are nearer than this are ties, relative to their size.
 _ROUNDING = {"float64": 1e-9, "float32": 1e-4}
@@ -333,11 +333,13 @@ class Cell:
         share = np.mean(np.concatenate([model.ties for model in models]))
         if name in cells.tables:
             return 0.0
-        if n_classes is None or name == "crossnobis" or name in cells.chosen_pairs:
+        of_scores = ("crossnobis", *OF_PROBABILITIES, *cells.chosen_pairs)
+        if n_classes is None or name in of_scores:
             # Of values, or of scores, which another penalty that is as good may change.
             return np.inf if share else 0.0
-        if name == "roc_auc":
-            return _undecided_pairs(models)
+        if name in OF_ORDER:
+            share = _undecided_pairs(models)
+            return share if name == "roc_auc" or not share else np.inf
         # One prediction is of a class, which may be small.
         return share if name == "accuracy" else share * 2 * n_classes
 

@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 from scipy.special import logsumexp
+from scipy.stats import norm
 from sklearn import metrics
 
 
@@ -13,6 +14,17 @@ def _kappa(true, predicted):
     return (np.mean(true == predicted) - by_chance) / (1 - by_chance or np.inf)
 
 
+def _d_prime(true, predicted):
+    """The mean sensitivity of classes, each against the rest."""
+    found = []
+    for k in set(true):
+        hits = (np.sum(predicted[true == k] == k) + 0.5) / (np.sum(true == k) + 1)
+        alarms = (np.sum(predicted[true != k] == k) + 0.5) / (np.sum(true != k) + 1)
+        if np.any(true != k):
+            found.append(norm.ppf(hits) - norm.ppf(alarms))
+    return np.mean(found) if found else 0.0
+
+
 #: Metrics of predicted classes, pooled over all test sets.
 POOLED = {
     "accuracy": metrics.accuracy_score,
@@ -20,10 +32,18 @@ POOLED = {
         [np.mean(p[y == k] == k) for k in set(y)]
     ),
     "kappa": _kappa,
+    "matthews_corrcoef": metrics.matthews_corrcoef,
+    "d_prime": _d_prime,
     "recall": metrics.recall_score,
     "precision": metrics.precision_score,
     "f1": metrics.f1_score,
 }
+#: Metrics of the order of scores in test sets, and of probabilities.
+OF_ORDER = {
+    "roc_auc": metrics.roc_auc_score,
+    "average_precision": metrics.average_precision_score,
+}
+OF_PROBABILITIES = ("neg_log_loss", "neg_brier_score")
 #: Metrics of predicted numbers.
 OF_NUMBERS = {
     "r2": metrics.r2_score,
@@ -43,7 +63,7 @@ def is_covered(name, n_classes, chosen=()):
     """Whether a metric can be computed here."""
     if n_classes is None:
         return name in OF_NUMBERS
-    known = ("roc_auc", *POOLED, *PAIRS, *chosen)
+    known = (*OF_ORDER, *OF_PROBABILITIES, *POOLED, *PAIRS, *chosen)
     return name in known or name.removesuffix("_macro") in POOLED
 
 
@@ -56,8 +76,17 @@ def score(name, sets, n_classes, chosen):
     true, predicted = (np.concatenate([each[i] for each in sets]) for i in (0, 1))
     if n_classes is None:
         return OF_NUMBERS[name](true, predicted)
-    if name == "roc_auc":
-        return _areas(sets, n_classes)
+    if name in OF_ORDER:
+        return _areas(sets, n_classes, OF_ORDER[name])
+    if name in OF_PROBABILITIES:
+        logs = np.concatenate([n_train * each for _, _, each, n_train in sets])
+        p = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        if name == "neg_log_loss":
+            eps = np.finfo(float).eps
+            return np.mean(np.log(np.clip(p[np.arange(len(p)), true], eps, 1 - eps)))
+        # Of two classes the second alone.
+        error = (p - np.eye(n_classes)[true]) ** 2
+        return -error.sum(axis=1).mean() / (2 if n_classes == 2 else 1)
     if name in PAIRS.values():
         return pairs_of_classes(name, sets, n_classes)
     if name in PAIRS or name in chosen:
@@ -103,22 +132,22 @@ def _mean(values):
     return values.mean() if len(values) else np.nan
 
 
-def _areas(sets, n_classes):
+def _areas(sets, n_classes, area):
     """The mean area over test sets, and over classes against the rest."""
     means = []
     for k in [1] if n_classes == 2 else range(n_classes):
         each = [(true == k, _odds(scores, k, n)) for true, _, scores, n in sets]
         # None of single classes; as in leave-one-out, then all sets together.
         together = [tuple(map(np.concatenate, zip(*each, strict=True)))]
-        areas = _areas_of(each) or _areas_of(together)
+        areas = _areas_of(each, area) or _areas_of(together, area)
         means += [np.mean(areas)] if areas else []
     return np.mean(means) if means else 0.5
 
 
-def _areas_of(pairs):
-    """The areas under the ROC curves of flags and odds; of infinite odds by order."""
+def _areas_of(pairs, area):
+    """The areas under the curves of flags and odds; of infinite odds by order."""
     return [
-        metrics.roc_auc_score(flags, np.unique(odds, return_inverse=True)[1])
+        area(flags, np.unique(odds, return_inverse=True)[1])
         for flags, odds in pairs
         if 0 < flags.sum() < len(flags)
     ]
