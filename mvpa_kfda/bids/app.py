@@ -15,6 +15,7 @@ from ..results.finding import Finding
 from ..results.load import load_result
 from ..utils.checks import counted, quoted, warn
 from ..utils.fingerprints import file_checksum
+from ..utils.progress import word_seconds
 from ..utils.rounding import p_words
 from .analyses import (
     ANALYSES,
@@ -38,6 +39,7 @@ from .find import (
     subjects_of,
     uri,
 )
+from .preview import preview
 from .store import KeptTrials, Output, is_whole, options_of_results
 from .write import (
     about_files,
@@ -131,6 +133,9 @@ def participants(options, method, config):
     by_sensors = name == "time" and options["sensors"]
     desc = entity_value(options["desc"] or ("sensors" if by_sensors else name))
     options = options | {"analysis": name, "desc": desc}
+    if options["dry_run"]:
+        yield from _preview_units(units, options, method, config)
+        return
     folder, dataset = options["output_dir"], options["bids_dir"]
     describe_dataset(folder, dataset_places(options))
     unused = unused_options(options)
@@ -148,6 +153,29 @@ def participants(options, method, config):
         yield from _failed_page(paths, page, f"sub-{subject} page", title, subject)
         write_overview(folder, dataset)
     _write_config("participant", used, options)
+
+
+def _preview_units(units, options, method, config):
+    """Yield what would be done with every unit, and how long all of it takes."""
+    total = 0.0
+
+    def of_unit(unit):
+        nonlocal total
+        inputs = find_inputs(unit, options)
+        output, _ = outputs_of(unit, inputs, options)
+        output.check()
+        if output.is_complete:
+            return "there", "there already"
+        changes = output.changes(config)
+        words, seconds = preview(inputs, options, method)
+        total += seconds
+        if changes:
+            words.append(f"replaces an earlier result, as these changed: {changes}")
+        return "done", "; ".join(words)
+
+    for unit in units:
+        yield _attempt(unit.name, unit.subject, of_unit, unit)
+    yield Step("all", "done", f"about {word_seconds(total)}")
 
 
 def _page_of(subject, options):
@@ -343,11 +371,14 @@ def group(options, method, config):
         for each in tests:
             desc = f"{each.entities['desc']} {options['name']}"
             each.entities["desc"] = entity_value(desc)
+    if options["dry_run"]:
+        for gathered in tests:
+            yield _attempt(_name_of(gathered), None, _preview_test, gathered)
+        return
     for desc in sorted({each.entities.get("desc") for each in tests}):
         _write_config("group", config, options | {"desc": desc})
     for gathered in tests:
-        entities = gathered.entities
-        name = " ".join(["group", *map("-".join, entities.items())])
+        entities, name = gathered.entities, _name_of(gathered)
         step = _attempt(name, None, _test, gathered, options, method, config)
         yield step
         if step.state == "failed":
@@ -357,6 +388,18 @@ def group(options, method, config):
         paths = [folder / "group" / f"{stem}_decoding.h5"]
         yield from _failed_page(paths, page, f"{name} page", name)
         write_overview(folder, options["bids_dir"])
+
+
+def _name_of(gathered):
+    """What the test of a kind of results is called."""
+    return " ".join(["group", *map("-".join, gathered.entities.items())])
+
+
+def _preview_test(gathered):
+    """Word who would be in a test."""
+    gathered.check()
+    n = counted(len(gathered.files), "subject")
+    return "done", "; ".join([f"{n} ({', '.join(gathered.files)})", *gathered.notes])
 
 
 def _test(gathered, options, method, config):

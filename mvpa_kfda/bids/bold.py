@@ -179,6 +179,23 @@ def read_bold(inputs, options):
     return TrialInputs.of(data, table, events, inputs.runs, about, notes, mask)
 
 
+def count_bold(inputs, options):
+    """The trials that `read_bold` would estimate images of, without these."""
+    events = events_of_runs(inputs.runs, options)
+    runs = _open(_with_trials(inputs.runs, events), events, options)
+    if options["estimate"] == "blocks":
+        blocks = _blocks(runs, events, options)
+        tables = [table[np.any(scans, axis=1)] for _, table, scans in blocks]
+        check_losses(events, options)
+    else:
+        _mark_without_scans(runs, events, options)
+        kept = wanted(events)
+        tables = [kept[kept[RUN] == run.label] for run in runs.runs]
+    mask, table = runs.mask, pd.concat(tables)
+    known = inputs.runs, mask.about, mask.notes, mask.image
+    return TrialInputs.of(None, table, events, *known)
+
+
 def _with_trials(runs, events):
     """The runs of which anything is to be decoded."""
     labels = set(wanted(events)[RUN])
@@ -235,13 +252,7 @@ def _sidecar(run):
 
 def _single_trials(runs, events, options):
     """Estimates of single trials, their table, facts and notes."""
-    for number, run in enumerate(runs.runs):
-        times, kept = runs.times(number)
-        for row in wanted(events[events[RUN] == run.label]).itertuples():
-            seen = times > row.onset
-            seen &= times <= row.onset + row.duration + RESPONSE
-            _mark_without(events, [row.Index], seen, kept)
-    check_losses(events, options)
+    _mark_without_scans(runs, events, options)
     labels = [run.label for run in runs.runs]
     events = events[events[RUN].isin(labels) & ~events[FATE].isin(_NOT_MODELLED)]
     of_interest = events[FATE].isna()
@@ -275,6 +286,17 @@ def _single_trials(runs, events, options):
     return betas.imgs, betas.table, about, ()
 
 
+def _mark_without_scans(runs, events, options):
+    """Mark events whose response no scan shows; refuse too many."""
+    for number, run in enumerate(runs.runs):
+        times, kept = runs.times(number)
+        for row in wanted(events[events[RUN] == run.label]).itertuples():
+            seen = times > row.onset
+            seen &= times <= row.onset + row.duration + RESPONSE
+            _mark_without(events, [row.Index], seen, kept)
+    check_losses(events, options)
+
+
 def _mark_without(events, rows, seen, kept):
     """Mark events without a scan.
 
@@ -289,11 +311,8 @@ def _mark_without(events, rows, seen, kept):
 # ------------------------------------------------------------------------------- blocks
 
 
-def _block_means(runs, events, options):
-    """The mean of the scans of every block, their table, facts and notes.
-
-    Drifts and confounds are taken out of a run first, its mean is kept.
-    """
+def _blocks(runs, events, options):
+    """Yield the number of every run, its blocks, and which scans each one holds."""
     delay, gap = options["delay"], options["block_gap"]
     if gap is not None:
         gap = check_positive("block_gap", gap, " In seconds.", zero=True)
@@ -302,7 +321,6 @@ def _block_means(runs, events, options):
             f"{n:,} events to decode are more than the {MOST_VOLUMES:,} "
             "volumes that a NIfTI image can hold. Choose fewer by --where or --run."
         )
-    means, tables = [], []
     for number, run in enumerate(runs.runs):
         own = wanted(events[events[RUN] == run.label])
         ends = own["onset"] + own["duration"]
@@ -317,6 +335,17 @@ def _block_means(runs, events, options):
             of_block &= own[LABEL] == getattr(row, LABEL)
             _mark_without(events, own.index[of_block], seen, kept)
             scans.append(seen & kept)
+        yield number, blocks, scans
+
+
+def _block_means(runs, events, options):
+    """The mean of the scans of every block, their table, facts and notes.
+
+    Drifts and confounds are taken out of a run first, its mean is kept.
+    """
+    delay, gap = options["delay"], options["block_gap"]
+    means, tables = [], []
+    for number, blocks, scans in _blocks(runs, events, options):
         values = _cleaned(runs, number, options["smoothing_fwhm"])
         means += [values[..., own].mean(axis=3) for own in scans if own.any()]
         tables.append(blocks[np.any(scans, axis=1)])

@@ -77,10 +77,12 @@ class TrialInputs:
         """
         counts = count_fates(events)
         labels = table[LABEL].astype(str).value_counts().sort_index()
+        lost = events.loc[events[FATE].notna() & events[LABEL].notna(), LABEL]
         facts = {
             "NumberOfTrials": len(table),
             "TrialsPerRun": table[RUN].astype(str).value_counts(sort=False).to_dict(),
             "TrialsPerClass": labels.to_dict(),
+            "LeftOutPerClass": lost.astype(str).value_counts().sort_index().to_dict(),
             "Events": counts,
         }
         of_events, sums = [], sum(map(Counter, counts.values()), Counter())

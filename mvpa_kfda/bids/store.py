@@ -46,7 +46,7 @@ _ENDS = (
 NOT_OF_RESULTS = (
     *("bids_dir", "output_dir", "derivatives", "participant_label", "session"),
     *("task", "run_label", "space", "datatype", "desc", "n_jobs", "config"),
-    *("name", "keep_betas", *OF_TRIALS, *OF_RESULTS),
+    *("name", "keep_betas", "dry_run", *OF_TRIALS, *OF_RESULTS),
 )
 #: Options that trials of images depend on.
 _OF_TRIALS = ("by", "where", "estimate", "max_dropped", *OF_ESTIMATES)

@@ -38,6 +38,9 @@ class Selection:
     desc : str, optional
         name of the analysis in file names (default: that of --analysis). Use different
         names to keep results of different settings
+    dry_run : bool, default=False
+        write nothing, and say what would be done: trials and lost events by class,
+        folds, positions, permutations, the smallest p-value, time and memory
     correction : list of any correction, optional
         corrections for multiple testing; cluster-fdr is for groups only (default: max;
         holm for i-test)
@@ -277,6 +280,9 @@ def run_bids(given, options):
             tell_of("warning: ", text)
     failed = sum(outcome.state == "failed" for outcome in done)
     words = f"{failed} of {len(done)} failed"
+    if settled["dry_run"]:
+        tell("Wrote nothing")
+        return int(failed > 0)
     if failed == len(done):
         tell(f"Wrote no result: {words}")
         return 2
@@ -308,6 +314,7 @@ def _settle(level, file, given):
     config = {
         o.argument: (key, settled[o.argument], o.argument in given)
         for key, o in own.items()
+        if o.argument != "dry_run"  # which is nothing to repeat
     }
     return settled, config
 
