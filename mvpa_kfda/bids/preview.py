@@ -106,7 +106,8 @@ def _word_memory(result, n_values, n_positions):
     kept, more = 4 * n_scores, ""
     if kept > FULL_NULL_BYTES and result.parameters.get("null") != "full":
         kept, more = 0, f", and {word_bytes(kept)} of temporary files"
-    return f"{word_bytes(2 * 8 * n_values + kept)} of memory for data and permutations{more}"
+    memory = word_bytes(2 * 8 * n_values + kept)
+    return f"{memory} of memory for data and permutations{more}"
 
 
 # ------------------------------------------------------------------- a few positions
