@@ -608,7 +608,7 @@ def decode(
         found[name] = {metric: x.to_arrays() for metric, x in found[name].items()}
     names = {field.name for field in dataclass_fields(kind)} & found.keys()
     if analysis.classes is None:
-        names.remove("classes")
+        found["classes"] = np.empty(0)
     return kind(**{name: found[name] for name in names}, **fields)
 
 
@@ -626,7 +626,7 @@ def describe_run(positions, first, analysis, parameters, identity):
     records beside what `analysis` does, and `identity` has arrays of the data.
     """
     task, samples, classes = analysis.task, analysis.samples, analysis.classes
-    n, c, learned = len(samples.codes), len(classes), task.learned
+    n, learned = len(samples.codes), task.learned
     arrays = {
         **identity,
         "y": (classes, samples.codes),
@@ -650,8 +650,11 @@ def describe_run(positions, first, analysis, parameters, identity):
         for name, some in arrays.items()
     }
     # What functions make of some labels tells them apart.
-    labels = classes[samples.codes]
-    some = labels, labels[::-1], np.random.default_rng(0).normal(size=(n, c))
+    labels, scores = samples.codes, None
+    if classes is not None:
+        labels = classes[samples.codes]
+        scores = np.random.default_rng(0).normal(size=(n, len(classes)))
+    some = labels, labels[::-1], scores
     for name, metric in task.metrics.items():
         if metric.mean:
             values[f"scoring's {name}"] = metric.mean(*some, [(1, n, n)])

@@ -51,6 +51,7 @@ from .problems import TEXTS, find_short_runs, refusal, warn_of
 from .procedure import (
     ClassOptions,
     JobOptions,
+    Predicted,
     Procedure,
     RunOptions,
     decodes,
@@ -145,7 +146,7 @@ def _leave_out_useless(images, geometry, usable):
     return members
 
 
-def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
+def _decode(imgs, known, mask_img, lay_out, task, options, with_patterns=False):
     """Read the images and what is `known` of them, z-score, lay out, and decode.
 
     ``lay_out(imgs, mask_img, mesh)`` returns the `Images` (which are overwritten), the
@@ -153,19 +154,22 @@ def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
     """
     procedure, reading = Procedure.of(options), taken(_Reading, options)
     y, groups, *others = known
+    if task == "regression" and reading.classes is not None:
+        raise refusal("values: options", options="classes", them="it")
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images, geometry, parameters = lay_out(imgs, mask_img, reading.mesh)
     asked = y, groups, *others, reading.classes, len(images.X)
     trials, given, kept_rows, recorded = read_labels(*asked)
     note_input("data", images.X)
     space, method = geometry.space, procedure.method
-    with_patterns = with_patterns and method.kernel.is_linear
+    with_patterns &= method.kernel.is_linear and task == "classification"
     with open_checkpoint(procedure.running.checkpoint) as kept:
         analysis = make_analysis(
             trials,
             procedure.resumed(kept),
             SubsetPositions,
             (space.n_positions,),
+            task=task,
             with_patterns=with_patterns,
         )
         X, members, scaling = _standardize(
@@ -305,7 +309,7 @@ class _Reading:
         check_option("standardize", self.standardize, ("zscore_sample", False, None))
 
 
-@decodes(_Options, _Reading, data=("mask_img", "process_mask_img", "mesh"))
+@decodes(_Options, _Reading, Predicted, data=("mask_img", "process_mask_img", "mesh"))
 def searchlight(
     imgs: Images,
     y: Labels,
@@ -318,6 +322,7 @@ def searchlight(
     radius: float = 8.0,
     adjacency: Adjacency | None = None,
     distance: Literal["geodesic", "edges"] = "geodesic",
+    task: Literal["classification", "regression"] = "classification",
     **options: Unpack[_Options],
 ) -> VolumeResult:
     r"""Decode class labels around each voxel or vertex, without retraining.
@@ -442,10 +447,11 @@ def searchlight(
             near["distance"] = distance
         return images, geometry, near
 
-    return _decode(imgs, (y, groups, confounds, train_on), mask_img, lay_out, options)
+    known = y, groups, confounds, train_on
+    return _decode(imgs, known, mask_img, lay_out, task, options)
 
 
-@decodes(_Options, _Reading, data=("mask_img", "mesh"))
+@decodes(_Options, _Reading, Predicted, data=("mask_img", "mesh"))
 def decode_regions(
     imgs: Images,
     y: Labels,
@@ -456,6 +462,7 @@ def decode_regions(
     confounds: Confounds = None,
     train_on: ArrayLike | str | None = None,
     mask_img: Mask | None = None,
+    task: Literal["classification", "regression"] = "classification",
     **options: Unpack[_Options],
 ) -> VolumeResult:
     """Decode class labels from the voxels of each region of an atlas, or of a mask.
@@ -539,4 +546,4 @@ def decode_regions(
         return images, Geometry(regions, *near), {}
 
     known = y, groups, confounds, train_on
-    return _decode(imgs, known, mask_img, lay_out, options, with_patterns=True)
+    return _decode(imgs, known, mask_img, lay_out, task, options, with_patterns=True)

@@ -646,9 +646,16 @@ class SubsetPositions(Positions):
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
         averaged = self.draw is not None and not self.kernel.is_linear
-        if task.is_foldwise or task.inner or averaged or self.kernel.low_rank:
+        numbers = task.n_classes is None
+        if (
+            task.is_foldwise
+            or task.inner
+            or averaged
+            or self.kernel.low_rank
+            or numbers
+        ):
             # With matrices of every fold, kernels that average, or landmarks, which
-            # depend on the order of the trials.
+            # depend on the order of the trials; numbers are of one position.
             yield from super().models(block, task)
             return
         try:

@@ -1016,12 +1016,14 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
 
     @property
     def predictions(self) -> NDArray:
-        """Predicted labels, (positions..., n_trials).
+        """Predicted labels, or values, (positions..., n_trials).
 
-        A plain array, or a masked one if some trials were in no test set. Class scores
+        Of labels a plain array, or a masked one if some trials were in no test set. Class scores
         of a trial in several test sets are averaged; the metrics use the prediction of
         each test set.
         """
+        if not len(self.classes):
+            return self.predicted
         missing = self.predicted < 0
         labels = self.classes[np.where(missing, 0, self.predicted)]
         return np.ma.masked_array(labels, missing) if missing.any() else labels
