@@ -192,7 +192,7 @@ def decode_epochs(
     y: EpochLabels = None,
     *,
     sensors: None = None,
-    task: Literal["classification"] = "classification",
+    task: Literal["classification", "regression"] = "classification",
     **options: Unpack[_Options],
 ) -> TimeFrequencyResult: ...
 
@@ -203,7 +203,7 @@ def decode_epochs(
     y: EpochLabels = None,
     *,
     sensors: Sensors,
-    task: Literal["classification"] = "classification",
+    task: Literal["classification", "regression"] = "classification",
     **options: Unpack[_Options],
 ) -> SensorTimeResult: ...
 
@@ -255,8 +255,6 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
         ... Each position has its own lambda.
     n_permutations
         ... All positions share them.
-    task
-        ... So are `sensors` and power.
 
     Returns
     -------
@@ -270,8 +268,9 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
         * for power (n_freqs, n_times), a TimeFrequencyResult with ``.freqs`` (Hz);
         * with `sensors` (n_channels, n_times), a SensorTimeResult with ``.ch_names``,
           ``.info`` and ``.adjacency``, which clusters follow;
-        * for regression (n_times,), a TimeRegressionResult, whose predictions are
-          continuous values.
+        * for regression without `sensors` and power (n_times,), a TimeRegressionResult.
+
+        With ``task="regression"`` predictions are continuous values.
 
         If `y` names classes, trials are the remaining epochs, for `cv` too;
         ``.parameters["selected"]`` has their indices among the given epochs,
@@ -325,14 +324,15 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     procedure = Procedure.of(options | logged(options), keep_all=True)
     channels = taken(Channels, options)
     method, sensors = procedure.method, None if sensors is False else sensors
+    of_classes = task == "classification"
     known = {name: options.get(name) for name in TrialOptions.__annotations__}
     recording = read_epoch_data(epochs, y, channels.picks, power=True, **known)
     windows = taken(Windowing, options).cut(recording.times, recording.sfreq)
+    kind, rows, coordinates = _lay_out(recording, sensors, channels.scale)
     if task == "regression":
-        _check_regression(recording, sensors, y)
-        kind, rows, coordinates = TimeRegressionResult, {}, {}
-    else:
-        kind, rows, coordinates = _lay_out(recording, sensors, channels.scale)
+        _check_regression(recording, y)
+        if kind is TimeResult:  # which has patterns and scores of classes
+            kind, coordinates = TimeRegressionResult, {}
     positions = WindowPositions(None, windows, method.kernel, method.reg, **rows)
     analysis = make_analysis(
         recording.trials,
@@ -340,7 +340,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
         WindowPositions,
         positions.shape,
         task=task,
-        with_patterns=method.kernel.is_linear and sensors is None,
+        with_patterns=method.kernel.is_linear and sensors is None and of_classes,
     )
     data, info = recording.data, recording.info
     asked = info, analysis.of_trained(data), channels.scale, method.kernel
@@ -369,12 +369,8 @@ def record_epochs(recording, scale, windows):
     }
 
 
-def _check_regression(recording, sensors, y):
-    """Refuse what regression over time has not: sensors, power, and class names."""
-    if sensors is not None:
-        raise refusal("regression: sensors")
-    if recording.freqs is not None:
-        raise refusal("regression: power")
+def _check_regression(recording, y):
+    """Refuse class names where there are to be values."""
     if y is None:
         raise refusal("regression: no values")
     if "classes" in recording.record:
@@ -522,7 +518,7 @@ class _SourceOptions(TimeOptions, RunOptions, total=False):
     """What `decode_sources` may be told."""
 
 
-@decodes(_SourceOptions, LoggedJobOptions, data=("src",))
+@decodes(_SourceOptions, LoggedJobOptions, Predicted, data=("src",))
 def decode_sources(
     stcs: Iterable[Estimate],
     y: ArrayLike,
@@ -532,6 +528,7 @@ def decode_sources(
     groups: ArrayLike | None = None,
     confounds: Confounds = None,
     train_on: ArrayLike | None = None,
+    task: Literal["classification", "regression"] = "classification",
     **options: Unpack[_SourceOptions],
 ) -> SourceResult | SourceTimeResult:
     """Decode class labels from source estimates at each time, without retraining.
@@ -672,7 +669,10 @@ def decode_sources(
             procedure.resumed(kept),
             WindowPositions,
             positions.shape,
-            with_patterns=method.kernel.is_linear and src is None,
+            task=task,
+            with_patterns=method.kernel.is_linear
+            and src is None
+            and task == "classification",
         )
         data = read()
         recorded |= {"n_features": data.shape[2], **windows.record()}

@@ -1018,9 +1018,9 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     def predictions(self) -> NDArray:
         """Predicted labels, or values, (positions..., n_trials).
 
-        Of labels a plain array, or a masked one if some trials were in no test set. Class scores
-        of a trial in several test sets are averaged; the metrics use the prediction of
-        each test set.
+        Of labels a plain array, or a masked one if some trials were in no test set;
+        values are NaN there. Class scores, or values, of a trial in several test sets
+        are averaged; the metrics use the prediction of each test set.
         """
         if not len(self.classes):
             return self.predicted

@@ -848,15 +848,6 @@ class _RegressionMap(SubjectResult[Scores]):
 
     classes: NDArray = field(default_factory=lambda: np.empty(0))
 
-    @property
-    def predictions(self) -> NDArray:
-        """Predicted values, (positions..., n_trials), in the unit of y.
-
-        NaN for trials that were in no test set. Predictions of a trial in several test
-        sets are averaged; the metrics use each of them.
-        """
-        return self.predicted
-
 
 @result_kind
 class RegressionResult(_RegressionMap[float]):
