@@ -147,7 +147,11 @@ def make_analysis(
         groups = check_per_trial(groups, trials.n, "groups")
     if values is not None:
         metrics = {name: values.given_unit(each) for name, each in metrics.items()}
-        folds = _folds_of_values(cv, values, groups, trials.numbers)
+        folds = None
+        if trials.test is None:
+            folds = _folds_of_values(cv, values, groups, trials.numbers)
+        elif cv is not None:
+            raise refusal("folds: other trials")
     else:
         others = trials.test, trials.train_on
         cv = repeating.splitter(groups, *others)
@@ -163,7 +167,10 @@ def make_analysis(
     if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
         targets, learned = codes, learned.averaged(averaging)
-    tested = targets if values else _check_tested(trials, classes, codes)
+    if values is None:
+        tested = _check_tested(trials, classes, codes)
+    else:
+        tested = _tested_values(trials, targets)
 
     def check(n_permutations):
         if values is not None:
@@ -368,22 +375,28 @@ class Values:
         mean, scale = self.mean, self.scale
 
         def score(tested):
-            true, predicted = tested.true[:, 0], tested.predicted[:, 0]
+            true, predicted = (
+                np.broadcast_to(each, tested.shape).reshape(len(each), -1)
+                for each in (tested.true, tested.predicted)
+            )
             if metric.mean is None:
-                return metric.score(true, predicted)[np.newaxis] * scale**metric.power
-            # Functions are shown the given values.
-            pairs = zip(mean + scale * true.T, mean + scale * predicted.T, strict=True)
-            of_each = [metric.mean(*pair, None, tested.shapes) for pair in pairs]
-            return np.array([of_each])
+                found = metric.score(true, predicted) * scale**metric.power
+            else:  # functions are shown the given values
+                pairs = mean + scale * true.T, mean + scale * predicted.T
+                found = [
+                    metric.mean(*pair, None, tested.shapes)
+                    for pair in zip(*pairs, strict=True)
+                ]
+            return np.reshape(found, tested.shape[1:])
 
         # Numbers that are all equal are as one class.
         undefined = {"needs_two_classes": metric.needs_spread}
         return Metric(score, metric.chance, "", **undefined)
 
 
-def check_values(y, n_trials):
-    """The `Values` of y, (n,)."""
-    y = check_per_trial(y, n_trials, "y")
+def _as_numbers(y, n_trials, name):
+    """The values of trials, finite numbers (n,)."""
+    y = check_per_trial(y, n_trials, name)
     if y.dtype.kind not in "iufO":
         raise refusal("values: type", dtype=y.dtype)
     given = y.astype(np.float64)
@@ -391,6 +404,12 @@ def check_values(y, n_trials):
     if bad.any():
         words = {"bad": bad.sum(), "n": n_trials, "first": np.flatnonzero(bad)[0]}
         raise refusal("values: infinite", **words)
+    return given
+
+
+def check_values(y, n_trials):
+    """The `Values` of y, (n,)."""
+    given = _as_numbers(y, n_trials, "y")
     warn_of_angles(given, "y", "predict np.sin(y) and np.cos(y), in two analyses")
     levels, codes = np.unique(given, return_inverse=True)
     # Divided before anything is squared, which could overflow or underflow.
@@ -465,6 +484,17 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
             )
     warn_of(find_absent_class(folds, codes, classes))
     return folds
+
+
+def _tested_values(trials, targets):
+    """The values to be predicted: those trained with, or those of other trials."""
+    if trials.y_test is not None:
+        raise refusal("values: options", options="y_test of the same trials", them="it")
+    if trials.test is None:
+        return targets
+    if trials.test.y is None:
+        raise refusal("y_test: needed", n=trials.test.n)
+    return _as_numbers(trials.test.y, trials.test.n, "y_test")
 
 
 def _check_tested(trials, classes, codes):
@@ -561,7 +591,7 @@ def decode(
         # stay, and that is all.
         second = analysis.permuted_test_labels
         if analysis.test_labels is None:
-            second = analysis.tested[None]
+            second = task.labels[:1]
         task = replace(task, second=second)
     null = check_null(kept, task, positions, len(analysis.tested), running.n_jobs)
     if checkpoint:

@@ -694,7 +694,17 @@ def decode_sources(
 # ------------------------------------------------------------ from one time to another
 
 
-def generalize(trials, procedure, train, test, *, parameters, info=None, scale=None):
+def generalize(
+    trials,
+    procedure,
+    train,
+    test,
+    *,
+    parameters,
+    task="classification",
+    info=None,
+    scale=None,
+):
     """Train in windows of some data and test in windows of others.
 
     `train` and `test` are each data (n_samples, n_trials, p), perhaps the same array,
@@ -718,7 +728,10 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
         procedure,
         GeneralizationPositions,
         shape,
-        with_patterns=info is not None and kernel.is_linear,
+        task=task,
+        with_patterns=info is not None
+        and kernel.is_linear
+        and task == "classification",
     )
     arrays, fields = [data] if data_test is data else [data, data_test], {}
     if info is not None:
@@ -742,6 +755,9 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
         kind = "cross_decoding"
     elif analysis.test_labels is not None:
         kind = "other_labels"
+    tested = analysis.test_labels
+    if tested is not None and task == "regression":
+        tested = analysis.task.standardised(tested)
     times = windows.times, windows_test.times
     chosen, n_trained = analysis.samples.train_mask, len(analysis.samples.codes)
     n_trained = n_trained if chosen is None else int(chosen.sum())
@@ -749,7 +765,7 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
         GeneralizationPositions(
             *(data, windows, kernel, reg),
             test=WindowPositions(data_test, windows_test, kernel, reg),
-            test_labels=analysis.test_labels,
+            test_labels=tested,
             exempt=exempt_cells(kind, *times),
         ),
         analysis,
@@ -802,7 +818,11 @@ class _EpochOptions(ChannelOptions, TimeOptions, total=False):
     null: KeptNull
 
 
-@decodes(_ArrayOptions, _ArrayOptions, data=("y_test", "same_trials", "tmin_test"))
+@decodes(
+    _ArrayOptions,
+    *(_ArrayOptions, Predicted),
+    data=("y_test", "same_trials", "tmin_test"),
+)
 def generalize_arrays(
     X: ArrayLike,
     y: ArrayLike,
@@ -816,6 +836,7 @@ def generalize_arrays(
     groups: ArrayLike | None = None,
     confounds: Confounds = None,
     train_on: ArrayLike | None = None,
+    task: Literal["classification", "regression"] = "classification",
     **options: Unpack[_ArrayOptions],
 ) -> GeneralizationResult:
     """Train at each time point of an array and test at all time points.
@@ -910,12 +931,13 @@ def generalize_arrays(
         (data, windows),
         (data_test, windows_test),
         parameters={"n_features": data.shape[2], **windows.record()},
+        task=task,
     )
 
 
 @decodes(
     _EpochOptions,
-    *(TrialOptions, Channels, LoggedJobOptions, _ArrayOptions),
+    *(TrialOptions, Channels, LoggedJobOptions, _ArrayOptions, Predicted),
     data=("test_epochs", "y_test", "same_trials"),
 )
 def generalize_epochs(
@@ -928,6 +950,7 @@ def generalize_epochs(
     same_trials: bool | None = None,
     groups: ArrayLike | None = None,
     confounds: Confounds = None,
+    task: Literal["classification", "regression"] = "classification",
     **options: Unpack[_EpochOptions],
 ) -> GeneralizationResult:
     r"""Train at each time point of epochs and test at all time points.
@@ -1032,12 +1055,15 @@ def generalize_epochs(
         epochs, y, channels.picks, **known, **others
     )
     windows = time.cut(train.times, train.sfreq)
+    if task == "regression":
+        _check_regression(train, y)
     return generalize(
         train.trials,
         procedure,
         (train.data, windows),
         (data_test, time.cut(times_test, train.sfreq)),
         parameters=record_epochs(train, channels.scale, windows),
+        task=task,
         info=train.info,
         scale=channels.scale,
     )

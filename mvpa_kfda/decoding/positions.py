@@ -477,7 +477,7 @@ class GeneralizationPositions(WindowPositions):
 
     def _uses_features(self, X, task):
         """Whether weights on features are cheaper than kernels between times."""
-        (n, p), columns = X.shape, (task.n_classes - 1) * len(task.labels)
+        (n, p), columns = X.shape, task.n_columns * len(task.labels)
         return isinstance(self.kernel, Linear) and p * columns <= n * (columns + p)
 
     def _feature_chunks(self, order, plan):

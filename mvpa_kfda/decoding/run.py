@@ -233,6 +233,11 @@ class Task:
         """Those that are one number in each cell, and so have a null."""
         return {name: m for name, m in self.metrics.items() if m.scalar}
 
+    @property
+    def n_columns(self):
+        """How many columns are regressed for a label vector."""
+        return self.n_classes - 1
+
     def predict(self, model, labels, want_scores=False):
         """Yield what a model predicts of labels (B, n), in pieces of its row."""
         return model.predict(labels, self.n_classes, want_scores)
@@ -303,29 +308,37 @@ class RegressionTask(Task):
     mean: float
     scale: float
 
-    #: Bytes of the prediction of a trial.
+    #: Bytes of the prediction of a trial, and columns for each vector of values.
     prediction_bytes = 8
+    n_columns = 1
 
     def penalty(self, reg):
         """A penalty for values: their size tells how much to shrink."""
-        return Tuned() if isinstance(reg, Auto) else reg
+        return super().penalty(Tuned() if isinstance(reg, Auto) else reg)
+
+    def standardised(self, values):
+        """Values of other trials, as those of these trials are."""
+        return (np.asarray(values) - self.mean) / self.scale
 
     def predict(self, model, labels, want_scores=False):
-        """Yield the true and the predicted values, standardised, (n_test, B) both."""
-        values = labels.T
-        T = values[model.order].astype(model.dtype, copy=False)[np.newaxis]
-        true, predicted = values[model.rows], np.empty((len(model.rows), T.shape[2]))
-        for batch, residuals in model.fold_residuals(T):
-            fitted = batch.of(T)[0] - residuals[0]
-            predicted[batch.rows] = fitted.reshape(-1, T.shape[2])
-        yield Predictions(true, predicted, None)
+        """Yield the true and the predicted values, standardised, (n_test, ..., B)."""
+        values, plan = labels.T, model.plan
+        T = values[plan.order].astype(plan.dtype, copy=False)[np.newaxis]
+        # Other trials have values of their own.
+        others = getattr(model, "true", None)
+        true = (values if others is None else others[:, None])[model.rows]
+        for (predicted,) in model.fitted(T):
+            cells = (1,) * (predicted.ndim - 2)
+            shaped = true.reshape(len(true), *cells, -1)
+            yield Predictions(shaped, predicted.astype(float, copy=False), None)
 
     def blocks(self, model):
         """Yield slices of the permuted values; some may overlap.
 
         Never of one alone: products of vectors round unlike those of matrices.
         """
-        size = self.batch_size or model.block_size(2)  # one column each, as 2 classes
+        # One column each, as of two classes, and as many predictions as scores.
+        size = self.batch_size or model.block_size(2, want_scores=True)
         for start in range(1, len(self.labels), size):
             first = max(1, min(start, len(self.labels) - 2))
             yield slice(first, max(start + size, first + 2))
@@ -335,8 +348,8 @@ class RegressionTask(Task):
 
         Averages over the folds that test a trial; NaN for trials never tested.
         """
-        average = _per_trial(model, observed[0].predicted)[..., 0]
-        return {"predicted": self.mean + self.scale * average}
+        found = [_per_trial(model, x.predicted[..., 0][:, None]) for x in observed]
+        return {"predicted": self.mean + self.scale * np.concatenate(found)[..., 0]}
 
 
 def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):

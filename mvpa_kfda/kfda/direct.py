@@ -239,6 +239,14 @@ class PlanMixin:
         for number, batch in enumerate(self.batches):
             yield batch, self.solve(number, batch.of(R))
 
+    def fitted(self, T):
+        """Yield the out-of-sample regressions (q, n_test, B) of T, all in one piece."""
+        found = np.empty((len(T), len(self.rows), T.shape[2]))
+        for batch, residuals in self.fold_residuals(T):
+            of_batch = batch.of(T) - residuals
+            found[:, batch.rows] = of_batch.reshape(len(T), -1, T.shape[2])
+        yield found
+
     def fit_targets(self, targets):
         """The regression of all label vectors on all trials.
 

@@ -859,6 +859,13 @@ class FoldwisePlan(PlanMixin):
             for i, (fold, fit) in enumerate(fits):
                 yield fold, fit, of_folds.terms.of(i)
 
+    def fits(self, T):
+        """Yield every fold and its fit of values T (q, n, B); without folds of all."""
+        if not self.batches:
+            yield self.whole, self._fit(self.whole, T)
+        for *_, fits in self._batches(T):
+            yield from fits
+
     def of_all(self, targets):
         """The fit of the model of all trials that are to be trained with."""
         return self._fit(self.whole, targets.T, self._terms_of_all(targets))

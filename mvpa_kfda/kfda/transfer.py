@@ -227,6 +227,45 @@ class Transfer:
         scores = np.concatenate(scores) if want_scores else None
         yield Predictions(true, np.concatenate(predicted), scores)
 
+    def fitted(self, T):
+        """Yield the regressions (q, n_test, C, B) of T (q, n, B) on the test rows.
+
+        Some test positions at a time.
+        """
+        plan = self.plan
+        if callable(self.chunks):
+            of_folds = []
+            for fold, fit in plan.fits(T):
+                weights = fold.weights(fit)[:, None]
+                pieces = [_fitted(Z, slice(None), weights) for Z in self.chunks(fold)]
+                of_folds.append(np.concatenate(pieces, axis=2))
+            yield np.concatenate(of_folds, axis=1)
+            return
+        parts = list(self._regressions(T))
+        for Z in self.chunks:
+            yield np.concatenate([_fitted(Z, *part) for part in parts], axis=1)
+
+    def _regressions(self, T):
+        """Yield where the test rows of some folds are, and weights (q, k, r + 1, B)."""
+        plan = self.plan
+        if self.expansion is None:
+            weights = (
+                fold.weights(fit, plan.scores_features)[:, None]
+                for fold, fit in plan.fits(T)
+            )
+            for batch in plan.batches:
+                yield batch.take, np.concatenate([*islice(weights, batch.k)], axis=1)
+            for each in weights:  # the model of all trials
+                yield slice(None), each
+            return
+        L = self._expanded
+        of_all = (L @ T)[:, None]
+        if not plan.batches:
+            yield slice(None), of_all
+        for batch, residuals in plan.fold_residuals(T):
+            tested = L[:, batch.take].reshape(-1, batch.k, batch.m)
+            yield batch.take, of_all - tested.transpose(1, 0, 2) @ residuals
+
     def _classifiers(self, targets):
         """Yield the classifiers of every batch of folds."""
         plan = self.plan
@@ -288,6 +327,14 @@ def _classifiers(take, m, g, W, b):
         return take, m, weights, g.dtype.type(0), None
     first = np.where(absent[0], -np.inf, 0).astype(g.dtype)[:, None]
     return take, m, weights, first, absent[1:, :, None]
+
+
+def _fitted(Z, take, weights):
+    """The products (q, n_test, C, B) of rows Z (n_rows, C, r + 1) and weights."""
+    q, k, r, n_labels = weights.shape
+    rows = Z[take].reshape(k, -1, r)
+    found = rows @ weights.astype(Z.dtype, copy=False)
+    return found.reshape(q, -1, Z.shape[1], n_labels)
 
 
 def _joined(of_folds, k):
