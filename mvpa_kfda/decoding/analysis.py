@@ -29,10 +29,12 @@ from ..kfda.kernels import RBF, Linear, Polynomial, kernels_of, needs_gram
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
 from ..metrics.scores import (
+    CIRCULAR_METRICS,
     METRICS,
     REGRESSION_METRICS,
     Metric,
     RegressionScoring,
+    always,
     read_scoring,
     record_pairs,
 )
@@ -43,7 +45,6 @@ from ..utils.checks import (
     check_components,
     check_gram,
     check_labels,
-    check_option,
     check_per_trial,
     draw_seed,
     quoted,
@@ -69,8 +70,24 @@ from .problems import (
     warn_of,
     warn_of_spread,
 )
-from .procedure import ClassOptions, CommonOptions, Procedure, decodes
-from .run import Draw, RegressionTask, Task, check_labellings, check_null, run
+from .procedure import (
+    ClassOptions,
+    CommonOptions,
+    Predicted,
+    Procedure,
+    TargetOptions,
+    decodes,
+    taken,
+)
+from .run import (
+    CircularTask,
+    Draw,
+    RegressionTask,
+    Task,
+    check_labellings,
+    check_null,
+    run,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -115,32 +132,39 @@ class Analysis:
 
 
 def make_analysis(
-    trials, procedure, positions=None, shape=(), *, task="classification", **options
+    trials,
+    procedure,
+    positions=None,
+    shape=(),
+    *,
+    predicted=Predicted(),  # noqa: B008
+    **options,
 ):
     """Check what a `Procedure` does with `Trials`, and draw what is random.
 
     What is kept of maps of a `shape`, of this kind of `Positions`, is measured before
     any label is drawn. `options` are those of the `Task`, as ``with_patterns``.
     """
-    check_option("task", task, ("classification", "regression"))
     _note(trials)
     method, repeating = procedure.method, procedure.repeating
     permuting, scoring = procedure.permuting, procedure.scores.scoring
     values, reg, groups, cv = None, method.reg, trials.groups, repeating.cv
-    if task == "regression":
+    all_metrics, turn = METRICS, predicted.turn
+    if predicted.of_values:
+        all_metrics = CIRCULAR_METRICS if turn else REGRESSION_METRICS
         refuse_class_options(procedure, trials)
         if isinstance(scoring, str) and scoring == "accuracy":
-            scoring = "r2"  # which is the default there
-    scoring, functions = read_scoring(scoring, task == "regression")
-    if task == "regression":
-        values = check_values(trials.y, trials.n)
+            scoring = next(iter(all_metrics))  # which is the default there
+    of_numbers = all_metrics if predicted.of_values else None
+    scoring, functions = read_scoring(scoring, of_numbers)
+    if predicted.of_values:
+        values = check_values(trials.y, trials.n, turn)
         classes, codes, targets = None, values.codes, values.given
         reg = Tuned() if isinstance(reg, Auto) else reg
     else:
         classes, codes = check_labels(trials.y, trials.n)
         warn_of(find_alike_names(codes, classes))
         targets = codes
-    all_metrics = METRICS if values is None else REGRESSION_METRICS
     all_metrics = all_metrics | {name: f(classes) for name, f in functions.items()}
     metrics = {name: all_metrics[name] for name in scoring}
     if groups is not None:
@@ -234,8 +258,11 @@ def make_analysis(
         parameters["kernels"] = [recorded(each) for each in kernels_of(method.kernel)]
     if values is not None:
         known |= {"mean": values.mean, "scale": values.scale}
-        task = RegressionTask(values.levels[labels], None, **known)
+        kind = CircularTask if turn else RegressionTask
+        task = kind(values.levels[labels], None, **known)
         parameters["task"] = "regression"
+        if turn:
+            parameters["period"] = turn
     else:
         rank = method.n_components
         if rank is not None:
@@ -362,11 +389,12 @@ class Values:
 
     #: The values as they were given, (n,).
     given: np.ndarray
-    #: The distinct values, sorted, between -1 and 1 and of mean 0 over trials, (u,).
+    #: The distinct values, sorted, between -1 and 1 and of mean 0 over trials, (u,); on
+    #: a circle angles in radians.
     levels: np.ndarray
     #: Which of them every trial has, (n,).
     codes: np.ndarray
-    #: given = mean + scale * levels[codes].
+    #: given = mean + scale * levels[codes], on a circle up to whole turns.
     mean: float
     scale: float
 
@@ -391,7 +419,8 @@ class Values:
 
         # Numbers that are all equal are as one class.
         undefined = {"needs_two_classes": metric.needs_spread}
-        return Metric(score, metric.chance, "", **undefined)
+        chance = always(metric.chance(None) * scale**metric.power)
+        return Metric(score, chance, "", **undefined)
 
 
 def _as_numbers(y, n_trials, name):
@@ -407,10 +436,17 @@ def _as_numbers(y, n_trials, name):
     return given
 
 
-def check_values(y, n_trials):
-    """The `Values` of y, (n,)."""
+def check_values(y, n_trials, turn=None):
+    """The `Values` of y, (n,), perhaps on a circle of some length."""
     given = _as_numbers(y, n_trials, "y")
-    warn_of_angles(given, "y", "predict np.sin(y) and np.cos(y), in two analyses")
+    if turn:
+        angles = given / turn % 1 * 2 * np.pi
+        levels, codes = np.unique(angles, return_inverse=True)
+        apart = np.abs(np.exp(1j * levels) - np.exp(1j * levels[0]))
+        if not apart.max() > _ROUNDING * np.finfo(float).eps:
+            raise refusal("values: constant", value=given[0], n=n_trials)
+        return Values(given, levels, codes, 0.0, turn / (2 * np.pi))
+    warn_of_angles(given, "y", "pass circular=True")
     levels, codes = np.unique(given, return_inverse=True)
     # Divided before anything is squared, which could overflow or underflow.
     size = np.abs(levels).max() or 1.0
@@ -603,7 +639,7 @@ def decode(
     penalty, tested = dict(outcome.penalty), analysis.tested
     proportions = None
     if analysis.classes is None:
-        if "criterion" in penalty:
+        if "criterion" in penalty and not isinstance(task, CircularTask):
             penalty["criterion"] = penalty["criterion"] * task.scale**2
     else:
         if samples.train_mask is not None:
@@ -820,7 +856,11 @@ def cross_validate(
     )
 
 
-@decodes(CommonOptions)
+class _RegressionOptions(CommonOptions, TargetOptions, total=False):
+    """What `regress` may be told."""
+
+
+@decodes(_RegressionOptions, Predicted)
 def regress(
     X: ArrayLike,
     y: ArrayLike,
@@ -828,7 +868,7 @@ def regress(
     groups: ArrayLike | None = None,
     confounds: Confounds = None,
     scoring: RegressionScoring = "r2",
-    **options: Unpack[CommonOptions],
+    **options: Unpack[_RegressionOptions],
 ) -> RegressionResult:
     r"""Cross-validate a kernel ridge regression without retraining.
 
@@ -927,6 +967,9 @@ def regress(
     0.001
     """
     # As a list: a text may be the default for classes.
+    predicted = taken(Predicted, options, task="regression")
+    if predicted.circular and isinstance(scoring, str) and scoring == "r2":
+        scoring = "mean_cosine"  # which is the default there
     several = list(scoring) if isinstance(scoring, list | tuple) else [scoring]
     settled = {"scoring": several, "precomputed": True, "keep_all": True}
     procedure = Procedure.of(options, **settled)
@@ -934,7 +977,7 @@ def regress(
     trials = make_trials(y, len(X), groups, confounds)
     return decode(
         FeaturePositions(X, procedure.method.kernel, procedure.method.reg),
-        make_analysis(trials, procedure, task="regression"),
+        make_analysis(trials, procedure, predicted=predicted),
         RegressionResult,
         parameters={"n_features": X.shape[1]},
     )

@@ -62,6 +62,7 @@ from .procedure import (
     Predicted,
     Procedure,
     RunOptions,
+    TargetOptions,
     Windowing,
     WindowOptions,
     decodes,
@@ -154,13 +155,15 @@ class TrialOptions(TypedDict, total=False):
     train_on: ArrayLike | str | None
 
 
-class ArrayOptions(WindowOptions, ClassOptions, JobOptions, total=False):
+class ArrayOptions(WindowOptions, ClassOptions, TargetOptions, JobOptions, total=False):
     """What `decode_arrays` may be told."""
 
     keep_class_scores: bool
 
 
-class TimeOptions(WindowOptions, ClassOptions, LoggedJobOptions, total=False):
+class TimeOptions(
+    WindowOptions, ClassOptions, TargetOptions, LoggedJobOptions, total=False
+):
     """What functions may be told that decode data of MNE-Python."""
 
     keep_class_scores: bool
@@ -324,12 +327,12 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     procedure = Procedure.of(options | logged(options), keep_all=True)
     channels = taken(Channels, options)
     method, sensors = procedure.method, None if sensors is False else sensors
-    of_classes = task == "classification"
+    predicted = taken(Predicted, options, task=task)
     known = {name: options.get(name) for name in TrialOptions.__annotations__}
     recording = read_epoch_data(epochs, y, channels.picks, power=True, **known)
     windows = taken(Windowing, options).cut(recording.times, recording.sfreq)
     kind, rows, coordinates = _lay_out(recording, sensors, channels.scale)
-    if task == "regression":
+    if predicted.of_values:
         _check_regression(recording, y)
         if kind is TimeResult:  # which has patterns and scores of classes
             kind, coordinates = TimeRegressionResult, {}
@@ -339,8 +342,10 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
         procedure,
         WindowPositions,
         positions.shape,
-        task=task,
-        with_patterns=method.kernel.is_linear and sensors is None and of_classes,
+        predicted=predicted,
+        with_patterns=method.kernel.is_linear
+        and sensors is None
+        and not predicted.of_values,
     )
     data, info = recording.data, recording.info
     asked = info, analysis.of_trained(data), channels.scale, method.kernel
@@ -469,7 +474,7 @@ def decode_arrays(
     array([0.3, 0.4])
     """
     procedure = Procedure.of(options, keep_all=True)
-    method = procedure.method
+    method, predicted = procedure.method, taken(Predicted, options, task=task)
     data = array_samples_first(X, "X", dtype=None)
     windows = cut_array(data, sfreq, tmin, options)
     analysis = make_analysis(
@@ -477,12 +482,12 @@ def decode_arrays(
         procedure,
         WindowPositions,
         windows.starts.shape,
-        task=task,
+        predicted=predicted,
     )
     return decode(
         WindowPositions(data, windows, method.kernel, method.reg),
         analysis,
-        TimeResult if task == "classification" else TimeRegressionResult,
+        TimeRegressionResult if predicted.of_values else TimeResult,
         parameters={"n_features": data.shape[2], **windows.record()},
         times=windows.times,
     )
@@ -638,6 +643,7 @@ def decode_sources(
     """
     procedure = Procedure.of(options | logged(options), keep_all=src is None)
     method, null = procedure.method, procedure.permuting.null
+    predicted = taken(Predicted, options, task=task)
     if (src is None) != (radius is None):
         given, missing = ("radius", "src") if src is None else ("src", "radius")
         raise refusal("src and radius", given=given, missing=missing)
@@ -669,10 +675,10 @@ def decode_sources(
             procedure.resumed(kept),
             WindowPositions,
             positions.shape,
-            task=task,
+            predicted=predicted,
             with_patterns=method.kernel.is_linear
             and src is None
-            and task == "classification",
+            and not predicted.of_values,
         )
         data = read()
         recorded |= {"n_features": data.shape[2], **windows.record()}
@@ -701,7 +707,7 @@ def generalize(
     test,
     *,
     parameters,
-    task="classification",
+    predicted,
     info=None,
     scale=None,
 ):
@@ -728,10 +734,8 @@ def generalize(
         procedure,
         GeneralizationPositions,
         shape,
-        task=task,
-        with_patterns=info is not None
-        and kernel.is_linear
-        and task == "classification",
+        predicted=predicted,
+        with_patterns=info is not None and kernel.is_linear and not predicted.of_values,
     )
     arrays, fields = [data] if data_test is data else [data, data_test], {}
     if info is not None:
@@ -756,7 +760,7 @@ def generalize(
     elif analysis.test_labels is not None:
         kind = "other_labels"
     tested = analysis.test_labels
-    if tested is not None and task == "regression":
+    if tested is not None and predicted.of_values:
         tested = analysis.task.standardised(tested)
     times = windows.times, windows_test.times
     chosen, n_trained = analysis.samples.train_mask, len(analysis.samples.codes)
@@ -899,7 +903,7 @@ def generalize_arrays(
            [1, 1, 0, 0, 0],
            [1, 1, 0, 0, 0]])
     """
-    procedure = Procedure.of(options)
+    procedure, predicted = Procedure.of(options), taken(Predicted, options, task=task)
     data = data_test = array_samples_first(X, "X")
     windows = windows_test = cut_array(data, sfreq, tmin, options)
     trials = make_trials(y, data.shape[1], groups, confounds, train_on)
@@ -931,7 +935,7 @@ def generalize_arrays(
         (data, windows),
         (data_test, windows_test),
         parameters={"n_features": data.shape[2], **windows.record()},
-        task=task,
+        predicted=predicted,
     )
 
 
@@ -1049,13 +1053,14 @@ def generalize_epochs(
     """
     procedure = Procedure.of(options | logged(options))
     time, channels = taken(Windowing, options), taken(Channels, options)
+    predicted = taken(Predicted, options, task=task)
     known = {"groups": groups, "confounds": confounds, "train_on": train_on}
     others = {"test_epochs": test_epochs, "y_test": y_test, "same_trials": same_trials}
     train, data_test, times_test = read_pairs(
         epochs, y, channels.picks, **known, **others
     )
     windows = time.cut(train.times, train.sfreq)
-    if task == "regression":
+    if predicted.of_values:
         _check_regression(train, y)
     return generalize(
         train.trials,
@@ -1063,7 +1068,7 @@ def generalize_epochs(
         (train.data, windows),
         (data_test, time.cut(times_test, train.sfreq)),
         parameters=record_epochs(train, channels.scale, windows),
-        task=task,
+        predicted=predicted,
         info=train.info,
         scale=channels.scale,
     )

@@ -54,6 +54,7 @@ from .procedure import (
     Predicted,
     Procedure,
     RunOptions,
+    TargetOptions,
     decodes,
     taken,
 )
@@ -154,7 +155,8 @@ def _decode(imgs, known, mask_img, lay_out, task, options, with_patterns=False):
     """
     procedure, reading = Procedure.of(options), taken(_Reading, options)
     y, groups, *others = known
-    if task == "regression" and reading.classes is not None:
+    predicted = taken(Predicted, options, task=task)
+    if predicted.of_values and reading.classes is not None:
         raise refusal("values: options", options="classes", them="it")
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images, geometry, parameters = lay_out(imgs, mask_img, reading.mesh)
@@ -162,14 +164,14 @@ def _decode(imgs, known, mask_img, lay_out, task, options, with_patterns=False):
     trials, given, kept_rows, recorded = read_labels(*asked)
     note_input("data", images.X)
     space, method = geometry.space, procedure.method
-    with_patterns &= method.kernel.is_linear and task == "classification"
+    with_patterns &= method.kernel.is_linear and not predicted.of_values
     with open_checkpoint(procedure.running.checkpoint) as kept:
         analysis = make_analysis(
             trials,
             procedure.resumed(kept),
             SubsetPositions,
             (space.n_positions,),
-            task=task,
+            predicted=predicted,
             with_patterns=with_patterns,
         )
         X, members, scaling = _standardize(
@@ -249,7 +251,7 @@ def _word_position(space, position):
     return f"the {space.noun} at {', '.join(where)}"
 
 
-class _Options(ClassOptions, JobOptions, RunOptions, total=False):
+class _Options(ClassOptions, TargetOptions, JobOptions, RunOptions, total=False):
     """What both functions may be told."""
 
     classes: Classes

@@ -54,6 +54,7 @@ from ..utils.checks import (
     check_flag,
     check_jobs,
     check_option,
+    check_positive,
     collected_warnings,
 )
 from ..utils.fingerprints import collected_inputs, files_of
@@ -506,8 +507,9 @@ class Windowing:
         return cut_windows(times, sfreq, self.window, self.step, self.window_mode)
 
 
+@dataclass(frozen=True)
 class Predicted:
-    """The kind of prediction over time.
+    """What is predicted of a trial.
 
     Parameters
     ----------
@@ -517,7 +519,48 @@ class Predicted:
         splitters, and the score is ``"r2"`` unless `scoring` is set to ``"pearsonr"``
         or ``"neg_mean_squared_error"``. `n_components` and `average` are for classes
         only.
+    circular : bool
+        Of a regression, whether values lie on a circle, as orientations, directions and
+        phases do: sine and cosine are regressed, and the prediction is the angle of the
+        two. The score is ``"mean_cosine"``, the mean cosine of the error, unless
+        `scoring` is set to ``"neg_mean_absolute_error"`` (in the unit of `y`).
+    period : float | None
+        The value at which a circle is closed, 180 for orientations in degrees. None:
+        2 pi, for radians. Only with ``circular=True``.
     """
+
+    task: str = "classification"
+    circular: bool = False
+    period: float | None = None
+
+    def __post_init__(self):
+        """Check what goes together."""
+        check_option("task", self.task, ("classification", "regression"))
+        check_flag("circular", self.circular)
+        if self.circular and self.task != "regression":
+            raise ValueError(
+                "circular=True is for values, and task='classification' predicts "
+                "classes. Pass task='regression', or leave circular out."
+            )
+        if self.period is not None:
+            check_positive("period", self.period, " In the unit of y.")
+            if not self.circular:
+                raise ValueError(
+                    f"period={self.period!r} is the length of a circle, and values "
+                    "are taken as numbers. Pass circular=True, or leave period out."
+                )
+
+    @property
+    def of_values(self):
+        """Whether values are predicted, not classes."""
+        return self.task == "regression"
+
+    @property
+    def turn(self):
+        """The length of the circle that values lie on, in their unit; or None."""
+        if not self.circular:
+            return None
+        return 2 * np.pi if self.period is None else float(self.period)
 
 
 # ------------------------------------------------------------------- public functions
@@ -548,6 +591,13 @@ class ClassOptions(CommonOptions, total=False):
     n_repeats: int
     equalize: bool
     average_test: bool
+
+
+class TargetOptions(TypedDict, total=False):
+    """What values a regression predicts."""
+
+    circular: bool
+    period: float | None
 
 
 class JobOptions(TypedDict, total=False):

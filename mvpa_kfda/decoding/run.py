@@ -323,14 +323,23 @@ class RegressionTask(Task):
     def predict(self, model, labels, want_scores=False):
         """Yield the true and the predicted values, standardised, (n_test, ..., B)."""
         values, plan = labels.T, model.plan
-        T = values[plan.order].astype(plan.dtype, copy=False)[np.newaxis]
+        T = self.targets(values[plan.order]).astype(plan.dtype, copy=False)
         # Other trials have values of their own.
         others = getattr(model, "true", None)
         true = (values if others is None else others[:, None])[model.rows]
-        for (predicted,) in model.fitted(T):
+        for fitted in model.fitted(T):
+            predicted = self.values(fitted)
             cells = (1,) * (predicted.ndim - 2)
             shaped = true.reshape(len(true), *cells, -1)
-            yield Predictions(shaped, predicted.astype(float, copy=False), None)
+            yield Predictions(shaped, predicted, None)
+
+    def targets(self, values):
+        """What is regressed, (q, n, B) of values (n, B)."""
+        return values[np.newaxis]
+
+    def values(self, fitted):
+        """The values (n_test, ..., B) that regressions (q, n_test, ..., B) predict."""
+        return fitted[0].astype(float, copy=False)
 
     def blocks(self, model):
         """Yield slices of the permuted values; some may overlap.
@@ -338,7 +347,8 @@ class RegressionTask(Task):
         Never of one alone: products of vectors round unlike those of matrices.
         """
         # One column each, as of two classes, and as many predictions as scores.
-        size = self.batch_size or model.block_size(2, want_scores=True)
+        size = model.block_size(self.n_columns + 1, want_scores=True)
+        size = self.batch_size or size
         for start in range(1, len(self.labels), size):
             first = max(1, min(start, len(self.labels) - 2))
             yield slice(first, max(start + size, first + 2))
@@ -348,8 +358,31 @@ class RegressionTask(Task):
 
         Averages over the folds that test a trial; NaN for trials never tested.
         """
-        found = [_per_trial(model, x.predicted[..., 0][:, None]) for x in observed]
-        return {"predicted": self.mean + self.scale * np.concatenate(found)[..., 0]}
+        parts = [
+            _per_trial(model, self.targets(each.predicted[..., 0]).swapaxes(0, 1))
+            for each in observed
+        ]
+        found = self.values(np.moveaxis(np.concatenate(parts), -1, 0))
+        return {"predicted": self.mean + self.scale * found}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CircularTask(RegressionTask):
+    """The same of values on a circle: angles, whose sine and cosine are regressed."""
+
+    n_columns = 2
+
+    def standardised(self, values):
+        """Values of other trials as angles, from 0 to a turn."""
+        return super().standardised(values) % (2 * np.pi)
+
+    def targets(self, values):
+        """Sine and cosine, (2, n, B)."""
+        return np.stack([np.sin(values), np.cos(values)])
+
+    def values(self, fitted):
+        """The angles of sine and cosine, from 0 to a turn."""
+        return np.arctan2(*fitted.astype(float, copy=False)) % (2 * np.pi)
 
 
 def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
@@ -459,7 +492,10 @@ def _run_model(model, positions, task, numbers):
             of_row, same = part["class_scores"], positions.same(numbers[0])
             kept = np.full_like(of_row[0], np.nan) if same is None else of_row[same]
             part["class_scores"] = kept[np.newaxis]
-        record = model.plan.penalty(task.labels[:1], task.n_classes)
+        asked = task.labels[:1]
+        if task.n_classes is None:
+            asked = task.targets(asked.T)
+        record = model.plan.penalty(asked, task.n_classes)
         part |= {f"penalty/{name}": values for name, values in record.items()}
         if task.with_patterns:
             part |= _patterns(model, positions, task, numbers)

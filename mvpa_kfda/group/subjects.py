@@ -25,7 +25,7 @@ from ..inference.null import NullCentre, as_scores, centre_of, permuted_means
 from ..metrics.auc import find_rare_class
 from ..metrics.scores import (
     METRICS,
-    REGRESSION_METRICS,
+    NUMBER_METRICS,
     crowding,
     depends_on_frequencies,
     metric_limits,
@@ -513,7 +513,7 @@ def _check_kind(result, who, first, metric, resample):
         try:
             return result.check_metric(metric)
         except ValueError as error:
-            again, known = "", METRICS if len(result.classes) else REGRESSION_METRICS
+            again, known = "", METRICS if len(result.classes) else NUMBER_METRICS
             if isinstance(metric, str) and metric in {*known} - {*result.scoring}:
                 scoring = [*result.scoring, metric]
                 again = f" For other metrics decode again, with scoring={scoring}."

@@ -911,14 +911,15 @@ class FoldwisePlan(PlanMixin):
     def penalty(self, labels, n_classes):
         """What is to be recorded of the penalties, arrays (1, n_folds, ...).
 
-        Of the first label vector of (B, n); of values `n_classes` is None.
+        Of the first label vector of (B, n); of values, where `n_classes` is None, by
+        what is regressed (q, n, 1).
         """
-        labels, back = np.asarray(labels)[:1], slice(None)
+        labels, back = np.asarray(labels), slice(None)
         if n_classes is None:
-            T = labels.T[self.order][None].astype(self.dtype)
+            T = labels[:, self.order].astype(self.dtype)
             found = chain.from_iterable(fits for *_, fits in self._batches(T))
         else:
-            found = self.models(self.targets(labels, n_classes))
+            found = self.models(self.targets(labels[:1], n_classes))
         if self.batches:
             back = np.argsort(self.folds.numbers)
         records = []

@@ -26,7 +26,9 @@ With the true values :math:`y_i` of the n rows of all test sets, the predictions
     r = \frac{\sum_i (y_i - \bar y)(\hat y_i - m)}
              {\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (\hat y_i - m)^2}}
 
-and the mean squared error :math:`\sum_i (y_i - \hat y_i)^2 / n`, taken negative.
+and the mean squared error :math:`\sum_i (y_i - \hat y_i)^2 / n`, taken negative. Values
+on a circle are compared as angles, by :math:`\sum_i \cos(y_i - \hat y_i) / n` and by
+the mean of the smaller of the two arcs between them, taken negative.
 
 References
 ----------
@@ -82,7 +84,13 @@ ClassMetric = Literal[
     "crossnobis",
     "crossnobis_distances",
 ]
-NumberMetric = Literal["r2", "pearsonr", "neg_mean_squared_error"]
+NumberMetric = Literal[
+    "r2",
+    "pearsonr",
+    "neg_mean_squared_error",
+    "mean_cosine",
+    "neg_mean_absolute_error",
+]
 #: Pairs of classes by their labels, by the name of the mean over them.
 NamedPairs = Mapping[str, Sequence[tuple[Any, Any]]]
 #: What type checkers and editors know; any other string goes through here.
@@ -678,6 +686,42 @@ REGRESSION_METRICS = {
 }
 
 
+# ----------------------------------------------------------------- of predicted angles
+
+
+def _mean_cosine(true, predicted):
+    return total_in_order(np.cos(true - predicted)) / len(true)
+
+
+def _neg_mean_angle(true, predicted):
+    turn = 2 * np.pi
+    apart = np.abs((true - predicted + np.pi) % turn - np.pi)
+    return -total_in_order(apart) / len(true)
+
+
+#: The metrics of values on a circle, which are compared as angles in radians.
+CIRCULAR_METRICS = {
+    "mean_cosine": Metric(
+        _mean_cosine,
+        always(0.0),
+        "mean cosine of the error",
+        "the mean cosine of the error",
+        lowest=-1.0,
+    ),
+    "neg_mean_absolute_error": Metric(
+        _neg_mean_angle,
+        always(-np.pi / 2),
+        "negative mean absolute error",
+        "the negative mean absolute error, which is at most half a period",
+        lowest=-np.inf,
+        highest=0.0,
+        power=1,
+    ),
+}
+#: All metrics of values.
+NUMBER_METRICS = REGRESSION_METRICS | CIRCULAR_METRICS
+
+
 # ------------------------------------------------------------------ what users ask for
 
 
@@ -771,11 +815,12 @@ def pairs_metric(table_name, name, pairs, classes):
     )
 
 
-def read_scoring(scoring, of_numbers=False):
+def read_scoring(scoring, of_numbers=None):
     """The names in `scoring`, and by name what makes metrics of functions and pairs.
 
-    Makers take the classes, or None for numbers. The first metric of classes must be a
-    single number; before a table of pairs comes its mean over these.
+    Of classes, or `of_numbers`, metrics by name. Makers take the classes, or None for
+    numbers. The first metric of classes must be a single number; before a table of
+    pairs comes its mean over these.
     """
     makers, names = {}, []
     several = isinstance(scoring, list | tuple)
@@ -810,9 +855,9 @@ def read_scoring(scoring, of_numbers=False):
             if maker.func is not function_metric:
                 raise ValueError(
                     f"scoring has pairs of classes named {name!r}, and regression has "
-                    f"no classes. Allowed: {quoted(REGRESSION_METRICS)}, or a function."
+                    f"no classes. Allowed: {quoted(of_numbers)}, or a function."
                 )
-        return check_scoring_names(names, (*REGRESSION_METRICS, *makers)), makers
+        return check_scoring_names(names, (*of_numbers, *makers)), makers
     names = check_scoring_names(names, (*METRICS, *makers))
     first = METRICS.get(names[0])
     if first and first.summary:
@@ -844,7 +889,7 @@ def _name_of(function):
 
 def find_metric(name):
     """The entry of a metric of classes or numbers; None where it is unknown."""
-    return METRICS.get(name) or REGRESSION_METRICS.get(name)
+    return METRICS.get(name) or NUMBER_METRICS.get(name)
 
 
 def is_of_one_class(name):
@@ -879,7 +924,7 @@ def mean_of_permuted(name):
     >>> mean_of_permuted("accuracy"), mean_of_permuted("pearsonr")
     ('mean of permuted labels', 'mean of permuted values')
     """
-    values = name in REGRESSION_METRICS
+    values = name in NUMBER_METRICS
     return f"mean of permuted {'values' if values else 'labels'}"
 
 

@@ -62,6 +62,8 @@ class Cells:
         parameters = result.parameters
         self.is_regression = parameters.get("task") == "regression"
         self.n_classes = None if self.is_regression else len(result.classes)
+        #: The length of the circle that values lie on.
+        self.period = parameters.get("period")
         self.n_repeats = parameters.get("n_repeats", 1)
         self.folds = range(len(result.tests))
         self.tested_once = np.bincount(np.concatenate(result.tests)).max() == 1
@@ -195,8 +197,11 @@ class Cells:
         stored = np.asarray(self.result.predicted)[position][self.result.tests[fold]]
         differ = stored != model.predicted
         if self.is_regression:
-            near = self.tolerance * np.ptp(self.result.y)
-            differ = np.abs(stored - model.predicted) > near
+            apart, size = stored - model.predicted, np.ptp(self.result.y)
+            if self.period:
+                size = self.period
+                apart -= size * np.round(apart / size)
+            differ = np.abs(apart) > self.tolerance * size
         return int(np.sum(differ & ~model.ties))
 
 
@@ -237,6 +242,7 @@ class Cell:
             parameters.get("n_components"),
             cells.run.positions.X if is_gram else None,
             max(_ROUNDING[parameters["dtype"]], _OF_SCORES * cells.noise),
+            period=cells.period,
         )
 
     def _draw(self, fold, second=False):
@@ -324,7 +330,8 @@ class Cell:
             _, _, true, (train, test) = self._draw(fold, second)
             found = true[test], model.predicted, model.scores, len(train)
             sets.setdefault(fold // each, []).append(found)
-        some = self.cells.n_classes, self.cells.chosen_pairs
+        cells = self.cells
+        some = cells.n_classes, cells.chosen_pairs, cells.period
         return np.mean([score(name, found, *some) for found in sets.values()], axis=0)
 
     def slack(self, name, models):

@@ -13,7 +13,8 @@ lambda, the score of class k for a trial x is
     x' (S + lambda I)^-1 m_k  -  m_k' (S + lambda I)^-1 m_k / 2
 
 and the highest score wins: linear discriminant analysis with equal priors and a ridge.
-Regression is scikit-learn's Ridge in the same coordinates.
+Regression is scikit-learn's Ridge in the same coordinates; of values on a circle, of sine
+and cosine, whose angle is the prediction.
 
 A kernel is what a result records of it, ``{"name": "RBF", "gamma": 0.1}``, with what a
 file does not hold put in: the function itself of a function, the matrix of a penalty.
@@ -62,6 +63,7 @@ class Recipe:
     gram: np.ndarray | None = None  #: a precomputed kernel matrix
     rounding: float = ROUNDING  #: scores that are nearer are ties
     most: float | None = None  #: the largest `reg` there may be, unless labels choose
+    period: float | None = None  #: the length of the circle that values lie on
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,10 @@ def refit(train, test, recipe, known=None, chosen=None, seen=None):
     kernel, lam, unsure = chosen or tuned(train, recipe, known)
     Z, Z_test = coordinates(kernel, X, X_test, known)
     if recipe.n_classes is None:
-        values = Ridge(alpha=lam).fit(Z, train.labels).predict(Z_test)
+        values = Ridge(alpha=lam).fit(Z, regressed(train, recipe)).predict(Z_test)
+        if recipe.period:
+            angles = np.arctan2(*values.T) % (2 * np.pi)
+            values = angles / (2 * np.pi) * recipe.period
         return Prediction(values, None, np.full(len(values), unsure), lam)
     scores, size = class_scores(Z, train.labels, Z_test, lam, recipe)
     best, second = np.sort(scores, axis=1)[:, :-3:-1].T
@@ -127,6 +132,16 @@ def refit(train, test, recipe, known=None, chosen=None, seen=None):
     doubt = recipe.rounding * (size + 0.1)
     near = best - second <= doubt
     return Prediction(scores.argmax(axis=1), scores, near | unsure, lam, doubt)
+
+
+def regressed(train, recipe):
+    """What is regressed: values, sine and cosine, or the indicators of classes."""
+    if recipe.n_classes is not None:
+        return np.eye(recipe.n_classes)[train.labels]
+    if not recipe.period:
+        return train.labels
+    angles = 2 * np.pi * train.labels / recipe.period
+    return np.column_stack([np.sin(angles), np.cos(angles)])
 
 
 def class_scores(Z, labels, Z_test, lam, recipe):
@@ -478,9 +493,7 @@ def tuned(train, recipe, known):
     reg = TUNED if recipe.reg == "auto" else recipe.reg
     groups = known.everybody.groups
     alone = groups is None or len(np.unique(groups)) == len(groups)
-    wanted = train.labels  # values, or the indicators of classes
-    if recipe.n_classes is not None:
-        wanted = np.eye(recipe.n_classes)[train.labels]
+    wanted = regressed(train, recipe)
     for kernel in recipe.kernels:
         lambdas = grid_of(reg["grid"], kernel, recipe, known)
         if alone and reg == TUNED:

@@ -59,21 +59,35 @@ PAIRS = {
 }
 
 
+def _of_angles(name, true, predicted, period):
+    """A metric of values on a circle, in their unit."""
+    apart = (predicted - true) / period
+    if name == "mean_cosine":
+        return np.mean(np.cos(2 * np.pi * apart))
+    return -period * np.mean(np.abs(apart - np.round(apart)))
+
+
+#: Metrics of values on a circle.
+OF_ANGLES = ("mean_cosine", "neg_mean_absolute_error")
+
+
 def is_covered(name, n_classes, chosen=()):
     """Whether a metric can be computed here."""
     if n_classes is None:
-        return name in OF_NUMBERS
+        return name in (*OF_NUMBERS, *OF_ANGLES)
     known = (*OF_ORDER, *OF_PROBABILITIES, *POOLED, *PAIRS, *chosen)
     return name in known or name.removesuffix("_macro") in POOLED
 
 
-def score(name, sets, n_classes, chosen):
+def score(name, sets, n_classes, chosen, period=None):
     """One metric of several test sets, each (true, predicted, scores, n_train).
 
-    Some metrics are means over `chosen` pairs of classes: (table, which of its
+    Values may lie on a circle, whose length is the period. Some metrics are means over `chosen` pairs of classes: (table, which of its
     entries), by name.
     """
     true, predicted = (np.concatenate([each[i] for each in sets]) for i in (0, 1))
+    if period is not None and name in OF_ANGLES:
+        return _of_angles(name, true, predicted, period)
     if n_classes is None:
         return OF_NUMBERS[name](true, predicted)
     if name in OF_ORDER:
