@@ -238,7 +238,8 @@ class Entry:
 WIDE = {"window": 2, "window_mode": "concatenate"}
 RAW = {"scale": None}
 REGRESS = {"task": "regression"}
-NO_CLASSES = ("n_components", "average", "sensors", "keep_class_scores")
+NO_CLASSES = ("n_components", "average", "keep_class_scores")
+OTHER_VALUES = build.values_of(OTHERS)
 OTHER = {"y_test": OTHER_NAMES, "same_trials": False}
 OTHER_ARRAYS, OTHER_EPOCHS = {"X_test": OTHERS}, {"test_epochs": epochs(OTHERS)}
 NO_FOLDS = ("cv", "average", "confounds")
@@ -254,7 +255,39 @@ ENTRIES = {
     "windows": Entry(decode_arrays, as_it_is, windows, WIDE),
     "values": Entry(decode_arrays, as_it_is, times, REGRESS, "numbers", NO_CLASSES),
     "epochs": Entry(decode_epochs, epochs, times, RAW),
-    "rated": Entry(decode_epochs, epochs, times, RAW | REGRESS, "numbers", NO_CLASSES),
+    "rated": Entry(
+        decode_epochs, epochs, times, RAW | REGRESS, "numbers", (*NO_CLASSES, "sensors")
+    ),
+    "rated sensors": Entry(
+        decode_epochs,
+        epochs,
+        sensors_and_times,
+        RAW | REGRESS | {"sensors": NEAR},
+        "numbers",
+        NO_CLASSES,
+    ),
+    "rated map": Entry(
+        generalize_arrays, as_it_is, pairs_of_times, REGRESS, "numbers", NO_CLASSES
+    ),
+    "rated others": Entry(
+        generalize_arrays,
+        as_it_is,
+        other_times,
+        REGRESS | {"y_test": OTHER_VALUES, "same_trials": False, "X_test": OTHERS},
+        "numbers",
+        (*NO_CLASSES, "cv", "confounds"),
+    ),
+    "rated voxels": Entry(
+        searchlight, on_a_grid, spheres, BALLS | REGRESS, "numbers", NO_CLASSES
+    ),
+    "rated regions": Entry(
+        decode_regions,
+        first_time,
+        regions,
+        TABLE | REGRESS | {"labels_img": REGIONS},
+        "numbers",
+        NO_CLASSES,
+    ),
     "power": Entry(decode_epochs, build.power, bands, RAW, lacks=("sensors",)),
     "sensors": Entry(decode_epochs, epochs, sensors_and_times, RAW | {"sensors": NEAR}),
     "sources": Entry(decode_sources, in_a_row, times, lacks=("radius", "null", "src")),

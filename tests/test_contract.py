@@ -66,6 +66,7 @@ from tests.entries import (
     NAMES,
     OTHER_CODES,
     OTHER_NAMES,
+    OTHER_VALUES,
     OTHERS,
     SEED,
     N,
@@ -372,7 +373,9 @@ def assert_equals_oracle(result, entry, method, learned=None, cv=None):
     if entry.tests_others:
         folds = [(np.arange(N), np.arange(len(OTHERS)))]
         labels = build.permuted(codes, 2, None, seed=SEED)
-        truth = np.tile(OTHER_CODES, (3, 1))
+        others = OTHER_VALUES if entry.predicts == "numbers" else OTHER_CODES
+        labels = levels[labels] if entry.predicts == "numbers" else labels
+        truth = np.tile(others, (3, 1))
     else:
         folds = list(cv.split(codes, codes)) if hasattr(cv, "split") else cv
         labels = build.permuted(codes, 2, cv, seed=SEED)
@@ -536,7 +539,7 @@ def test_folds_and_trials_are_those_of_refitted_models(entry, what):
     y, truth = (codes, codes) if classes else (entry.y, entry.y)
     folds = [(fold, result.tests[k]) for k, (fold, _) in enumerate(result.folds)]
     if entry.tests_others:
-        truth = OTHER_CODES
+        truth = OTHER_CODES if classes else OTHER_VALUES
     for index, cell in some(entry.cells(DATA)):
         parts = matrices_of_folds(
             cell, METHODS["linear"], folds, learned, entry.predicts

@@ -39,7 +39,6 @@ Pattern Recognition 36(11), for trials, or groups of them, that are left out exa
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -917,7 +916,7 @@ class FoldwisePlan(PlanMixin):
         labels, back = np.asarray(labels), slice(None)
         if n_classes is None:
             T = labels[:, self.order].astype(self.dtype)
-            found = chain.from_iterable(fits for *_, fits in self._batches(T))
+            found = self.fits(T)
         else:
             found = self.models(self.targets(labels[:1], n_classes))
         if self.batches:

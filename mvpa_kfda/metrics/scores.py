@@ -712,7 +712,7 @@ CIRCULAR_METRICS = {
         _neg_mean_angle,
         always(-np.pi / 2),
         "negative mean absolute error",
-        "the negative mean absolute error, which is at most half a period",
+        "the negative mean absolute error",
         lowest=-np.inf,
         highest=0.0,
         power=1,

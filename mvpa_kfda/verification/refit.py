@@ -13,8 +13,8 @@ lambda, the score of class k for a trial x is
     x' (S + lambda I)^-1 m_k  -  m_k' (S + lambda I)^-1 m_k / 2
 
 and the highest score wins: linear discriminant analysis with equal priors and a ridge.
-Regression is scikit-learn's Ridge in the same coordinates; of values on a circle, of sine
-and cosine, whose angle is the prediction.
+Regression is scikit-learn's Ridge in the same coordinates; of values on a circle, of
+sine and cosine, whose angle is the prediction.
 
 A kernel is what a result records of it, ``{"name": "RBF", "gamma": 0.1}``, with what a
 file does not hold put in: the function itself of a function, the matrix of a penalty.

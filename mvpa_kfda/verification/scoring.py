@@ -82,8 +82,8 @@ def is_covered(name, n_classes, chosen=()):
 def score(name, sets, n_classes, chosen, period=None):
     """One metric of several test sets, each (true, predicted, scores, n_train).
 
-    Values may lie on a circle, whose length is the period. Some metrics are means over `chosen` pairs of classes: (table, which of its
-    entries), by name.
+    Values may lie on a circle, whose length is the period. Some metrics are means over
+    `chosen` pairs of classes: (table, which of its entries), by name.
     """
     true, predicted = (np.concatenate([each[i] for each in sets]) for i in (0, 1))
     if period is not None and name in OF_ANGLES:
