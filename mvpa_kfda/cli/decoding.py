@@ -78,9 +78,7 @@ def run_epochs(given, options):
     is_map = options.get("sensors") is not None
     made = "with --sensors there is a map of sensors and times" if is_map else ""
     _null_for(given.correction, made)
-    ending = "_sensors" if is_map else ""
-    if options.get("task") == "regression":
-        ending = "_regression"
+    ending = f"{'_sensors' * is_map}{_of_values(options)}"
     _decode_epochs(given, options, "decode_epochs", ending)
 
 
@@ -93,7 +91,13 @@ def run_generalize(given, options):
     made = "generalize makes a map of two times"
     null = options.get("null")
     options["null"] = _null_for(given.correction, made, null)
-    _decode_epochs(given, options, "generalize_epochs", "_generalization")
+    ending = f"_generalization{_of_values(options)}"
+    _decode_epochs(given, options, "generalize_epochs", ending)
+
+
+def _of_values(options):
+    """What names end in where values are predicted."""
+    return "_regression" if options.get("task") == "regression" else ""
 
 
 def _decode_epochs(given, options, name, ending):
@@ -243,7 +247,7 @@ def _decode_images(command, decode, unit, given, options):
         )
     check_there(given.images, given.labels)
     part = "_train_on" if options.get("train_on") is not None else ""
-    stem = output_of(given, f"_{command}{part}")
+    stem = output_of(given, f"_{command}{part}{_of_values(options)}")
     checkpoint = stem.with_name(f"{stem.name}.checkpoint")
     if _is_begun(checkpoint) and not given.resume:
         raise ValueError(

@@ -228,15 +228,17 @@ def _word_found(result, correction, **options):
 def _word_result(result, name, unit):
     """Word what was decoded, and the best score, in lines."""
     space, n_features = result.geometry, result.n_features[result.decoded]
-    counts = np.bincount(result.y, minlength=len(result.classes)) // result.n_repeats
-    classes = zip(result.classes.tolist(), counts, strict=True)
     tested = ", ".join(result.worded_folds())
     if result.groups is not None:
         tested = f"{counted(len(np.unique(result.groups)), 'group')}, {tested}"
-    sizes = ", ".join(
-        f"{f'{label:g}' if isinstance(label, float) else label} {count}"
-        for label, count in classes
-    )
+    if len(result.classes):
+        counts = np.bincount(result.y) // result.n_repeats
+        predicted = f"{len(counts)} classes: " + ", ".join(
+            f"{f'{label:g}' if isinstance(label, float) else label} {count}"
+            for label, count in zip(result.classes.tolist(), counts, strict=True)
+        )
+    else:
+        predicted = f"values from {result.y.min():g} to {result.y.max():g}"
     least, middle, most = np.percentile(n_features, [0, 50, 100])
     missing = np.count_nonzero(~result.decoded)
     averaged = ""
@@ -244,7 +246,7 @@ def _word_result(result, name, unit):
         averaged = f", {result.worded_trials()}"
     return [
         f"Decoded {name}, {tested}{averaged}",
-        f"{len(counts)} classes: {sizes}",
+        predicted,
         f"{space.describe()}{f', {missing} of them not decoded' if missing else ''}; "
         f"{counted(middle, space.base.noun, '.0f')} per {unit} (median; {least:.0f} to "
         f"{most:.0f})",
