@@ -126,7 +126,8 @@ class NamedAnalysis:
         """The result of trials; `method` has the arguments of all that decodes."""
         # Of the permutations' maps what is enough for all corrections is kept.
         needs = {CORRECTIONS[name].needs for name in options["correction"]}
-        values = {n: x for n, x in (options | method).items() if n != "task"}
+        values = options | method
+        values["task"] = "regression" if options["regression"] else "classification"
         values |= {"null": "full" if None in needs else "auto"}
         values |= {"groups": trials.groups, "checkpoint": checkpoint}
         if self.images:

@@ -76,13 +76,22 @@ class TrialInputs:
         `about` and `notes` are added to what becomes of the events.
         """
         counts = count_fates(events)
-        labels = table[LABEL].astype(str).value_counts().sort_index()
         lost = events.loc[events[FATE].notna() & events[LABEL].notna(), LABEL]
+        if events.attrs["of_values"]:
+            ends = table[LABEL].min(), table[LABEL].max()
+            of_labels = {"ValuesFromTo": list(map(float, ends))}
+        else:
+            of_labels = {
+                name: column.astype(str).value_counts().sort_index().to_dict()
+                for name, column in (
+                    ("TrialsPerClass", table[LABEL]),
+                    ("LeftOutPerClass", lost),
+                )
+            }
         facts = {
             "NumberOfTrials": len(table),
             "TrialsPerRun": table[RUN].astype(str).value_counts(sort=False).to_dict(),
-            "TrialsPerClass": labels.to_dict(),
-            "LeftOutPerClass": lost.astype(str).value_counts().sort_index().to_dict(),
+            **of_labels,
             "Events": counts,
         }
         of_events, sums = [], sum(map(Counter, counts.values()), Counter())
@@ -178,6 +187,7 @@ def choose_events(tables, options):
     """
     by, where = options["by"], options["where"]
     events = pd.concat(tables, ignore_index=True)
+    events.attrs["of_values"] = options["regression"]
     events[FATE] = pd.Series(None, events.index, dtype=object)
     if "trial_type" in events:
         words = as_texts(events["trial_type"])
@@ -189,6 +199,15 @@ def choose_events(tables, options):
                 mark(events, number == i, Fate.NO_COLUMN.format(name))
     known = wanted(events)
     labels, chosen = label_events(known.drop(columns=FATE), by, where)
+    if options["regression"]:
+        numbers = pd.to_numeric(labels, errors="coerce")
+        if (wrong := labels[numbers.isna() & labels.notna()]).size:
+            raise ValueError(
+                f"--regression predicts numbers, and --by {by!r} gives "
+                f"{quoted(sorted(set(map(str, wrong))), 5)}. Name a column of numbers, "
+                "or leave --regression out."
+            )
+        labels = numbers
     events[LABEL] = labels.reindex(events.index).astype(object)
     events[LABEL] = events[LABEL].where(events[LABEL].notna(), None)
     mark(events, known.index[~chosen], Fate.NOT_CHOSEN)

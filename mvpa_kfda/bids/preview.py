@@ -80,6 +80,8 @@ def preview(inputs, options, method):
 
 def _by_class(about):
     """Word how many trials there are of each class, and how many events are lost."""
+    if "ValuesFromTo" in about:
+        return "values from {:g} to {:g}".format(*about["ValuesFromTo"])
     lost = about["LeftOutPerClass"]
     return ", ".join(
         f"{n} {name}" + (f" and {lost[name]} left out" if name in lost else "")

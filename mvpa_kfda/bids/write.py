@@ -34,7 +34,7 @@ _IGNORED = (
 )
 
 #: Facts that the rest of the page has already.
-_KNOWN = ("NumberOfTrials", "TrialsPerClass")
+_KNOWN = ("NumberOfTrials", "TrialsPerClass", "ValuesFromTo")
 #: The page that links all others.
 OVERVIEW = "index.html"
 #: What a page ends with, before a checksum.

@@ -62,6 +62,9 @@ class Data:
     by : str, default=trial_type
         classes: a column of the events, or an expression on columns such as
         "trial_type.str.startswith('face')". Events with n/a are left out
+    regression : bool, default=False
+        predict the values of --by, such as ratings or reaction times, instead of
+        classes; scores are r2, pearsonr or neg_mean_squared_error
     where : str, optional
         decode only events that match, e.g. "trial_type in ['face', 'house']"
     train_on : str, optional
@@ -170,7 +173,7 @@ class Name:
 DECODING = (
     *("kernel", "reg", "approx", "preprocess", "cv", "scoring", "n_permutations"),
     *("permute", "random_state", "n_jobs", "n_components", "average", "n_repeats"),
-    *("equalize", "average_test"),
+    *("equalize", "average_test", "circular", "period"),
 )
 TESTING = (
     *("method", "order", "hypothesis", "alternative", "metric", "n_permutations"),

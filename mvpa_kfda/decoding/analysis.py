@@ -387,14 +387,14 @@ _ROUNDING = 8
 class Values:
     """The values of all trials, standardised so that no unit costs digits."""
 
-    #: The values as they were given, (n,).
+    #: The values as they were given, (n,); on a circle from 0 to its length.
     given: np.ndarray
     #: The distinct values, sorted, between -1 and 1 and of mean 0 over trials, (u,); on
     #: a circle angles in radians.
     levels: np.ndarray
     #: Which of them every trial has, (n,).
     codes: np.ndarray
-    #: given = mean + scale * levels[codes], on a circle up to whole turns.
+    #: given = mean + scale * levels[codes].
     mean: float
     scale: float
 
@@ -440,12 +440,13 @@ def check_values(y, n_trials, turn=None):
     """The `Values` of y, (n,), perhaps on a circle of some length."""
     given = _as_numbers(y, n_trials, "y")
     if turn:
-        angles = given / turn % 1 * 2 * np.pi
+        angles, scale = given / turn % 1 * 2 * np.pi, turn / (2 * np.pi)
         levels, codes = np.unique(angles, return_inverse=True)
         apart = np.abs(np.exp(1j * levels) - np.exp(1j * levels[0]))
-        if not apart.max() > _ROUNDING * np.finfo(float).eps:
+        rounding = np.finfo(float).eps * max(1, np.abs(given / turn).max())
+        if not apart.max() > 2 * np.pi * _ROUNDING * rounding:
             raise refusal("values: constant", value=given[0], n=n_trials)
-        return Values(given, levels, codes, 0.0, turn / (2 * np.pi))
+        return Values(angles * scale, levels, codes, 0.0, scale)
     warn_of_angles(given, "y", "pass circular=True")
     levels, codes = np.unique(given, return_inverse=True)
     # Divided before anything is squared, which could overflow or underflow.
