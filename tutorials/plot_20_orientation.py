@@ -69,8 +69,8 @@ result.plot(correction="cluster", show=False)
 # Predicted orientations
 # ----------------------
 #
-# At 0.22 s predictions follow the orientations around the circle: those near 180 degrees
-# are predicted near 180 or near 0, which is next to it.
+# At 0.22 s predictions follow the orientations around the circle: those near 180
+# degrees are predicted near 180 or near 0, which is next to it.
 
 best = int(np.argmax(result.scores))
 figure, ax = plt.subplots(figsize=(4.5, 4.2), layout="constrained")

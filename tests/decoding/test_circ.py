@@ -1,9 +1,13 @@
-import numpy as np, pytest, sklearn.linear_model
+import numpy as np
+import pytest
+import sklearn.linear_model
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.preprocessing import StandardScaler
+
 from mvpa_kfda import Ridge, decode_arrays, generalize_arrays, regress
 from tests import build
+
 # ------------------------------------------------------------------ values on a circle
 
 
@@ -111,6 +115,6 @@ def test_circles_are_asked_for_in_whole(options, message):
 
 
 def test_all_values_at_one_angle_are_refused():
-    X, y = orientations()
-    with pytest.raises(ValueError, match="equal|constant"):
+    X, _ = orientations()
+    with pytest.raises(ValueError, match=r"equal|constant"):
         regress(X[:, :, 0], 30 + 180.0 * np.arange(48), circular=True, period=180)
