@@ -17,7 +17,7 @@ from mvpa_kfda.inference import corrections, permutation
 from mvpa_kfda.kfda import kernels, penalties
 from mvpa_kfda.metrics.scores import (
     METRICS,
-    REGRESSION_METRICS,
+    NUMBER_METRICS,
     MetricName,
     RegressionMetricName,
 )
@@ -28,7 +28,7 @@ NAMES = {
     "kernel": (kernels.KernelName | str, kernels.KERNELS),
     "penalty": (penalties.PenaltyName | str, (*penalties._NAMED, *penalties.ESTIMATED)),
     "metric": (MetricName, METRICS),
-    "regression metric": (RegressionMetricName, REGRESSION_METRICS),
+    "regression metric": (RegressionMetricName, NUMBER_METRICS),
     "group method": (MethodName, METHODS),
     "permute": (permutation.Permute | str, ("auto", *permutation.SCHEMES)),
 }
