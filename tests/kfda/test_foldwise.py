@@ -63,7 +63,7 @@ from mvpa_kfda.kfda.patterns import class_patterns
 from mvpa_kfda.kfda.preprocess import RemoveConfounds, check_steps, fit_steps
 from mvpa_kfda.utils.plain import recorded
 from tests import build, reference
-from tests.test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
+from tests.entries import METHODS, TUNING, linear, penalty, pick, scale_of
 
 #: Class counts, unbalanced.
 COUNTS = {
