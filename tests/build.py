@@ -82,6 +82,19 @@ def by_turns(first, second, share=2):
     ]
 
 
+def spread(n, *axes, seed=0):
+    """Return n rows of a product, drawn so that values of an axis are about as often.
+
+    For what depends on one value or two: of far more options than every pair of them.
+    """
+    rng, columns = np.random.default_rng(seed), []
+    for axis in axes:
+        values = list(axis)
+        times = np.concatenate([rng.permutation(len(values)) for _ in range(n)])[:n]
+        columns.append([values[i] for i in times])
+    return list(zip(*columns, strict=True))
+
+
 def balanced(n, n_classes):
     """Return class sizes that differ by one at most and sum to n."""
     return [(n + k) // n_classes for k in reversed(range(n_classes))]
