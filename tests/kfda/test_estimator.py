@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from mne.decoding import LinearModel, SlidingEstimator, get_coef
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.linalg import eigh
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
@@ -21,8 +20,6 @@ from sklearn.model_selection import (
     GridSearchCV,
     LeaveOneGroupOut,
     LeaveOneOut,
-    StratifiedKFold,
-    cross_val_predict,
     cross_val_score,
 )
 from sklearn.pipeline import make_pipeline
@@ -185,6 +182,7 @@ def test_class_scores_and_normalisation(sizes, p, reg):
         assert np.all(means.max(axis=0) > -means.min(axis=0))
 
 
+#: Kernels of nine features, and functions that make the oracle's matrices.
 GRAMS = {
     "linear": ("linear", linear_kernel),
     "rbf": (RBF(0.05), lambda X, Y: rbf_kernel(X, Y, gamma=0.05)),
@@ -193,6 +191,11 @@ GRAMS = {
         lambda X, Y: polynomial_kernel(X, Y, degree=2, gamma=0.1),
     ),
     "function": (linear_kernel, linear_kernel),
+    "graph": (GraphSmooth(chain(9)), GraphSmooth(chain(9))),
+    "penalty": (
+        Penalty(np.diag(np.arange(1.0, 10))),
+        lambda X, Y: X / np.arange(1.0, 10) @ Y.T,
+    ),
 }
 
 
@@ -212,14 +215,23 @@ def test_equals_the_textbook_in_kernel_space(name, sizes):
     assert_array_equal(model.predict(X_new), oracle.predict(K_new))
     proba = oracle.posterior(K_new)
     assert_allclose(model.predict_proba(X_new), proba, rtol=1e-7, atol=1e-14)
-    # A kernel matrix is as good.
+    # A kernel matrix is as good, and weights of either kind carry the discriminants.
     other = KernelFDA("precomputed", reg=0.05).fit(K, y)
-    assert other.X_fit_ is None
+    assert other.X_fit_ is other.scalings_ is None
     assert other.n_features_in_ == len(X)
     close = {"rtol": 1e-7, "atol": 1e-8}
-    for name in ("lambda_", "degrees_of_freedom_", "means_", "dual_coef_"):
+    names = "lambda_", "degrees_of_freedom_", "means_", "dual_coef_"
+    for name in (*names, "explained_variance_ratio_"):
         assert_allclose(getattr(other, name), getattr(model, name), **close)
-    assert_allclose(other.transform(K_new), model.transform(X_new), **close)
+    Z = model.transform(X_new)
+    assert_allclose(other.transform(K_new), Z, **close)
+    assert_allclose((K_new - K.mean(axis=0)) @ model.dual_coef_, Z, **close)
+    assert (model.scalings_ is None) == (kernel not in LINEAR)
+    if model.scalings_ is not None:
+        assert_allclose((X_new - X.mean(axis=0)) @ model.scalings_, Z, **close)
+
+
+LINEAR = [GRAMS[name][0] for name in ("linear", "graph", "penalty")]
 
 
 # ------------------------------------------------------------ components, priors, ties
@@ -355,33 +367,6 @@ def test_the_model_keeps_its_own_copy():
         assert_array_equal(model.transform(X_new), expected)
 
 
-@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-@pytest.mark.parametrize("p", [4, 12])
-@pytest.mark.parametrize("kind", ["linear", "penalty", "graph"])
-def test_features_do_as_the_kernel_matrix(kind, p, sizes):
-    X, y, X_new = with_new(sizes, p)
-    kernel = {
-        "linear": Linear(),
-        "penalty": Penalty(np.diag(np.arange(1.0, p + 1))),
-        "graph": GraphSmooth(chain(p)),
-    }[kind]
-    K, K_new = kernel(X), kernel(X_new, X)
-    model = KernelFDA(kernel, reg=0.1).fit(X, y)
-    other = KernelFDA("precomputed", reg=0.1).fit(K, y)
-    close = {"rtol": 1e-6, "atol": 1e-8}
-    names = "lambda_", "degrees_of_freedom_", "means_", "dual_coef_"
-    for name in (*names, "explained_variance_ratio_"):
-        assert_allclose(getattr(model, name), getattr(other, name), **close)
-    found = model.decision_function(X_new)
-    assert_allclose(found, other.decision_function(K_new), **close)
-    Z = model.transform(X_new)
-    assert_allclose(Z, other.transform(K_new), **close)
-    # Both kinds of weights carry the discriminants.
-    assert_allclose((X_new - X.mean(axis=0)) @ model.scalings_, Z, **close)
-    assert_allclose((K_new - K.mean(axis=0)) @ model.dual_coef_, Z, **close)
-    assert other.scalings_ is None
-
-
 def peak_bytes(function):
     """Return what a function allocates at its peak."""
     tracemalloc.start()
@@ -411,68 +396,24 @@ def test_many_trials_make_no_square_array(model, share):
 # ------------------------------------------------ the penalty on the dual coefficients
 
 
-class TextbookKFDA:
-    """Multi-class kernel Fisher discriminants with the penalty mu I on N.
-
-    Columns of the kernel matrix are the trials' coordinates. With their class means
-    m_k, B = sum_k n_k (m_k - m)(m_k - m)' and N = sum of (k_i - m_k)(k_i - m_k)',
-    B a = rho (N + mu I) a. A trial is projected by sum_j a_j k(x, x_j), and belongs
-    to the nearest class mean.
-    """
-
-    def __init__(self, K, y, mu):
-        self.classes = np.unique(y)
-        self.mean = K.mean(axis=0)
-        class_means = np.array([K[y == k].mean(axis=0) for k in self.classes])
-        between, self.within = np.zeros_like(K), np.zeros_like(K)
-        for k, mean in zip(self.classes, class_means, strict=True):
-            offset = mean - self.mean
-            between += np.sum(y == k) * np.outer(offset, offset)
-            for row in K[y == k]:
-                self.within += np.outer(row - mean, row - mean)
-        self.penalised = self.within + mu * np.eye(len(K))
-        values, vectors = eigh(between, self.penalised)
-        n_components = len(self.classes) - 1
-        self.ratio = values[::-1][:n_components]
-        self.dual = vectors[:, ::-1][:, :n_components]
-        self.means = self.project(class_means)
-
-    def project(self, K_new):
-        return (K_new - self.mean) @ self.dual
-
-    def predict(self, K_new):
-        Z = self.project(K_new)
-        distances = np.square(Z[:, None] - self.means[None]).sum(axis=2)
-        return self.classes[distances.argmin(axis=1)]
-
-
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-@pytest.mark.parametrize("name", GRAMS)
+@pytest.mark.parametrize("name", ["linear", "rbf", "polynomial"])
 @pytest.mark.parametrize("mu", [0.1, 30.0])
-def test_dual_penalty_is_the_textbook(name, sizes, mu):
-    X, y, X_new = with_new(sizes, 12)
+def test_dual_penalty_is_that_of_columns_of_the_kernel_matrix(name, sizes, mu):
+    X, y, X_new = with_new(sizes, 9)
     kernel, gram = GRAMS[name]
+    K, K_new = gram(X, X), gram(X_new, X)
     model = KernelFDA(kernel, Ridge(mu), penalty="dual").fit(X, y)
-    textbook = TextbookKFDA(gram(X, X), y, mu)
-    K_new = gram(X_new, X)
-    signs = np.sign(np.sum(textbook.dual * model.dual_coef_, axis=0))
-    assert_allclose(
-        model.dual_coef_,
-        textbook.dual * signs,
-        rtol=1e-5,
-        atol=1e-6 * np.abs(textbook.dual).max(),
-    )
-    Z = textbook.project(K_new) * signs
-    scale = np.abs(Z).max()
-    assert_allclose(model.transform(X_new), Z, rtol=1e-6, atol=1e-7 * scale)
-    assert_allclose(model.means_, textbook.means * signs, rtol=1e-6, atol=1e-7 * scale)
-    assert_array_equal(model.predict(X_new), textbook.predict(K_new))
-    shares = textbook.ratio / textbook.ratio.sum()
-    assert_allclose(model.explained_variance_ratio_, shares, rtol=1e-6, atol=1e-8)
-    A = model.dual_coef_
-    assert_allclose(
-        A.T @ textbook.penalised @ A, np.eye(len(sizes) - 1), rtol=0, atol=1e-7
-    )
+    textbook, A = reference.fit(K @ K.T, y, mu, len(sizes)), model.dual_coef_
+    N = reference.scatters(K, y)[1] + mu * np.eye(len(K))
+    assert_allclose(A.T @ N @ A, np.eye(len(sizes) - 1), rtol=0, atol=1e-7)
+    Z, expected = model.transform(X_new), textbook.transform(K_new @ K.T)
+    signs, scale = np.sign(np.sum(expected * Z, axis=0)), np.abs(Z).max()
+    assert_allclose(Z, expected * signs, rtol=1e-6, atol=1e-7 * scale)
+    assert_allclose((K_new - K.mean(axis=0)) @ A, Z, rtol=1e-6, atol=1e-7 * scale)
+    means = textbook.centroids * signs
+    assert_allclose(model.means_, means, rtol=1e-6, atol=1e-7 * scale)
+    assert_array_equal(model.predict(X_new), textbook.predict(K_new @ K.T))
     assert isinstance(model.kernel_, EmpiricalMap)
     assert_array_equal(model.X_fit_, X if name != "rbf" else X - X.mean(axis=0))
     assert model.scalings_ is None
@@ -499,63 +440,27 @@ def test_dual_penalty_by_name_by_map_and_of_a_matrix():
         model.fit(X, y)
 
 
-def test_direct_functions_keep_the_left_out_trials_as_basis():
-    """And are exact in all else."""
-    X, y, _ = with_new((16, 16, 16), 6)
-    kernel, reg, cv = RBF(0.1), Ridge(0.3), StratifiedKFold(4)
-    result = cross_validate(X, y, kernel=EmpiricalMap(kernel), reg=reg, cv=cv)
-    # Refitted on columns of the kernel matrix of all trials.
-    columns = rbf_kernel(X, gamma=0.1)
-    options = {"cv": cv, "method": "decision_function"}
-    refitted = cross_val_predict(KernelFDA(reg=reg), columns, y, **options)
-    assert_allclose(result.class_scores, refitted, rtol=1e-8, atol=1e-9)
-    # Refitted with a basis of training trials only: close, and not the same.
-    model = KernelFDA(kernel, reg, penalty="dual")
-    smaller = cross_val_predict(model, X, y, **options)
-    difference = np.abs(smaller - result.class_scores).max()
-    assert 1e-6 < difference < 0.5 * np.abs(smaller).max()
-
-
 # --------------------------------------------------------------------------- landmarks
 
 
-@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-@pytest.mark.parametrize("kernel", [RBF(0.1), RBF(), "linear", Polynomial(2, 0.1)])
-def test_all_landmarks_are_exact(kernel, sizes):
-    X, y, X_new = with_new(sizes, 60)
-    exact = KernelFDA(kernel, reg=0.1).fit(X, y)
-    model = KernelFDA(kernel, reg=0.1, approx=Nystrom(len(X))).fit(X, y)
-    tolerance = {"rtol": 1e-6, "atol": 1e-7}
-    assert_allclose(model.lambda_, exact.lambda_, rtol=1e-9, atol=0)
-    assert_allclose(
-        model.degrees_of_freedom_, exact.degrees_of_freedom_, rtol=1e-8, atol=0
-    )
-    # The span of the training trials holds all that new ones are projected on.
+@pytest.mark.parametrize("kernel", [RBF(0.1), "linear", Polynomial(2, 0.1)])
+def test_landmarks_stand_for_all_trials(kernel):
+    X, y, X_new = with_new((30, 8, 22), 5)
+    exact, errors = KernelFDA(kernel, reg=0.1).fit(X, y), []
     Z = exact.transform(X_new)
-    assert_allclose(model.transform(X_new), Z, **tolerance)
-    assert_array_equal(model.predict(X_new), exact.predict(X_new))
-    assert_allclose(model.dual_coef_, exact.dual_coef_, rtol=1e-5, atol=1e-7)
-    assert model.X_fit_ is None
-    assert model.scalings_ is None
-
-
-def test_few_landmarks():
-    X, y, X_new = with_new((60, 60, 60), 5)
-    exact = KernelFDA(RBF(0.1)).fit(X, y).decision_function(X_new)
-    errors = []
-    for r in (5, 20, 80, 180):
-        model = KernelFDA(RBF(0.1), approx=Nystrom(r)).fit(X, y)
-        errors.append(np.abs(model.decision_function(X_new) - exact).max())
+    for r in (4, 12, 60):
+        model = KernelFDA(kernel, reg=0.1, approx=Nystrom(r)).fit(X, y)
+        found = model.transform(X_new)
+        errors.append(np.abs(found - Z).max())
         # What it says of itself holds for the approximate kernel.
-        K = model.kernel_(X)
-        assert_allclose(
-            model.transform(X_new),
-            (model.kernel_(X_new, X) - K.mean(axis=0)) @ model.dual_coef_,
-            rtol=1e-7,
-            atol=1e-8,
-        )
-    assert errors == sorted(errors, reverse=True)
-    assert errors[-1] < 1e-6 * errors[0]
+        K, K_new = model.kernel_(X), model.kernel_(X_new, X)
+        expected = (K_new - K.mean(axis=0)) @ model.dual_coef_
+        assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
+        df = trace_of_hat(K, model.lambda_)
+        assert_allclose(model.degrees_of_freedom_, df, rtol=1e-7)
+        assert model.X_fit_ is model.scalings_ is None
+    assert errors[0] > 1e-6 > errors[-1]
+    assert_allclose(model.lambda_, exact.lambda_, rtol=1e-9, atol=0)
 
 
 # ----------------------------------------------- penalties that are worked out, chosen
@@ -782,12 +687,11 @@ def test_precomputed_kernel_is_cut_on_both_axes():
     assert search.fit(K, y).predict(K).shape == (45,)
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc_ovr"])
-def test_sliding_estimator(scoring):
+def test_sliding_estimator():
     X, y, _ = with_new((14, 14, 14), 8, separation=0.0)
     epochs = np.stack([X, X, X], axis=2)  # (n, channels, times)
     epochs[:, 0, 1] += 5.0 * y
-    sliding = mne.decoding.SlidingEstimator(KernelFDA(), scoring=scoring, verbose=False)
+    sliding = SlidingEstimator(KernelFDA(), scoring="roc_auc_ovr", verbose=False)
     scores = mne.decoding.cross_val_multiscore(sliding, epochs, y, cv=4)
     assert_array_equal(scores[:, 0], scores[:, 2])
     assert scores[:, 1].mean() > 0.85 > scores[:, 0].mean()
@@ -810,22 +714,6 @@ def test_mne_finds_filters_and_patterns(counts, penalty):
     assert_allclose(get_coef(model, "patterns_"), np.squeeze(pattern.T), rtol=1e-9)
     assert_array_equal(model.predict(X), alone.predict(X))
     assert_array_equal(get_coef(alone, "coef_"), alone.coef_)
-
-
-def test_mne_finds_the_weights_of_every_time():
-    X, codes = build.trials((12, 12), FEW, 4)
-    steps = StandardScaler(), LinearModel(KernelFDA())
-    with mne.use_log_level("error"):
-        sliding = SlidingEstimator(make_pipeline(*steps)).fit(X, codes)
-        patterns = get_coef(sliding, "patterns_", inverse_transform=True)
-        filters = get_coef(sliding, "filters_")
-    for t in range(4):
-        scaler = StandardScaler().fit(X[:, :, t])
-        Z = scaler.transform(X[:, :, t])
-        expected = KernelFDA().fit(Z, codes).coef_[0]
-        assert_allclose(filters[:, t], expected, rtol=1e-9, atol=1e-12)
-        (pattern,) = scaler.inverse_transform([np.cov(Z.T) @ expected])
-        assert_allclose(patterns[:, t], pattern, rtol=1e-9)
 
 
 # --------------------------------------------------------------------------- bad input
