@@ -114,40 +114,28 @@ def test_ones_own_kernel(X):
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "match"),
+    ("make", "match"),
     [
-        (lambda X: RBF(-1), ValueError, "'gamma': -1"),
-        (lambda X: RBF("scott"), TypeError, "'gamma': 'scott'.*'median'"),
-        (lambda X: RBF("a number"), TypeError, "'gamma': 'a number'.*'median'"),
-        (lambda X: Polynomial(gamma="median"), TypeError, "'gamma': 'median'"),
-        (lambda X: Polynomial(0), ValueError, "'degree': 0"),
-        (lambda X: Polynomial(coef0=-1), ValueError, "'coef0': -1"),
-        (lambda X: RBF().fit(X[:1] * np.ones((4, 1))), ValueError, "trials that diff"),
-        (lambda X: Callable(lambda A, B: A)(X), ValueError, r"12\); got \(12, 5\)"),
-        (lambda X: check_kernel(["rbf", ["rbf", "rbf"]]), ValueError, "list within a "),
-        (
-            lambda X: check_kernel(["rbf", "precomputed"]),
-            ValueError,
-            "'precomputed' within a list",
-        ),
-        (
-            lambda X: check_kernel(["rbf", EmpiricalMap("precomputed")]),
-            ValueError,
-            "'precomputed' within a list",
-        ),
-        (lambda X: check_kernel(["rbf", "cubic"]), ValueError, "'kernel': 'cubic'"),
-        (lambda X: EmpiricalMap("cubic"), ValueError, "'kernel': 'cubic'"),
-        (lambda X: EmpiricalMap(["rbf", "rbf"]), TypeError, "a list of maps instead"),
-        (lambda X: EmpiricalMap("precomputed").fit(X), ValueError, "must be square"),
-        (
-            lambda X: check_feature_kernel(EmpiricalMap("precomputed")),
-            ValueError,
-            r"'precomputed'\. The data hold features",
-        ),
+        (lambda X: RBF(-1), "'gamma': -1"),
+        (lambda X: RBF("scott"), "'gamma': 'scott'.*'median'"),
+        (lambda X: RBF("a number"), "'gamma': 'a number'.*'median'"),
+        (lambda X: Polynomial(gamma="median"), "'gamma': 'median'"),
+        (lambda X: Polynomial(0), "'degree': 0"),
+        (lambda X: Polynomial(coef0=-1), "'coef0': -1"),
+        (lambda X: RBF().fit(X[:1] * np.ones((4, 1))), "trials that diff"),
+        (lambda X: Callable(lambda A, B: A)(X), r"12\); got \(12, 5\)"),
+        (lambda X: check_kernel(["rbf", ["rbf", "rbf"]]), "list within a "),
+        (lambda X: check_kernel(["rbf", "precomputed"]), "within a list"),
+        (lambda X: check_kernel(["rbf", EmpiricalMap("precomputed")]), "within a list"),
+        (lambda X: check_kernel(["rbf", "cubic"]), "'kernel': 'cubic'"),
+        (lambda X: EmpiricalMap("cubic"), "'kernel': 'cubic'"),
+        (lambda X: EmpiricalMap(["rbf", "rbf"]), "a list of maps instead"),
+        (lambda X: EmpiricalMap("precomputed").fit(X), "must be square"),
+        (lambda X: check_feature_kernel(EmpiricalMap("precomputed")), "data hold feat"),
     ],
 )
-def test_bad_kernels(make, error, match, X):
-    with pytest.raises(error, match=match):
+def test_bad_kernels(make, match, X):
+    with pytest.raises((ValueError, TypeError), match=match):
         make(X)
 
 
@@ -270,18 +258,6 @@ def test_folds_of_any_size_are_those_of_the_approximated_matrix():
         exact = cross_validate(K, y, kernel="precomputed", cv=cv, **options)
         assert_allclose(found.class_scores, exact.class_scores, rtol=0, atol=1e-6)
         assert_allclose(found.null, exact.null, rtol=0, atol=1e-3)
-
-
-@every_sampling
-def test_error_falls_with_rank(sampling):
-    X, _ = curved()
-    K, errors = RBF().fit(X)(X), []
-    for r in (5, 20, 80, 149):
-        kernel = Nystrom(r, sampling, 0).approximate(RBF()).fit(X)
-        errors.append(np.linalg.norm(kernel(X) - K) / np.linalg.norm(K))
-    # Each is at most half of the one before.
-    assert (np.array(errors[1:]) < 0.5 * np.array(errors[:-1])).all(), errors
-    assert errors[2] < 0.01
 
 
 @every_sampling
@@ -459,45 +435,25 @@ def lopsided(X, Y):
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "match"),
+    ("make", "match"),
     [
-        (lambda X: Nystrom(0), ValueError, "'n_components': 0. Allowed: a whole numb"),
-        (lambda X: Nystrom(2.5), ValueError, "'n_components': 2.5. Allowed: a whole "),
-        (lambda X: Nystrom(5, "random"), ValueError, "'random'. Allowed: 'kmeans', 'u"),
-        (lambda X: Nystrom(5, random_state=-1), ValueError, "'random_state': -1. All"),
-        (
-            lambda X: Nystrom(5).approximate("precomputed"),
-            ValueError,
-            "needs features to choose landmarks from",
-        ),
-        (
-            lambda X: Nystrom(5).approximate(Nystrom(9).approximate("rbf")),
-            ValueError,
-            "is an approximation already",
-        ),
-        (lambda X: Nystrom(5).approximate(3), TypeError, "Invalid value for 'kernel'"),
-        (lambda X: approximated(RBF(0.1), 100), TypeError, "Invalid value for 'appro"),
-        (lambda X: approximated(RBF(), Nystrom), TypeError, "Invalid value for 'appr"),
-        (
-            lambda X: Nystrom(10).approximate(minus_distance).fit(X),
-            ValueError,
-            "not positive semi-definite: its matrix of",
-        ),
-        (
-            lambda X: Nystrom(10).approximate(lopsided).fit(X),
-            ValueError,
-            "must be a symmetric kernel matrix",
-        ),
-        (
-            lambda X: Nystrom(10).approximate(Polynomial(200, 1e9)).fit(X),
-            ValueError,
-            "overflows double precision",
-        ),
+        (lambda X: Nystrom(0), "'n_components': 0. Allowed: a whole numb"),
+        (lambda X: Nystrom(2.5), "'n_components': 2.5. Allowed: a whole "),
+        (lambda X: Nystrom(5, "random"), "'random'. Allowed: 'kmeans', 'u"),
+        (lambda X: Nystrom(5, random_state=-1), "'random_state': -1. All"),
+        (lambda X: Nystrom(5).approximate("precomputed"), "needs features to"),
+        (lambda X: Nystrom(5).approximate(Nystrom(9).approximate("rbf")), "already"),
+        (lambda X: Nystrom(5).approximate(3), "Invalid value for 'kernel'"),
+        (lambda X: approximated(RBF(0.1), 100), "Invalid value for 'appro"),
+        (lambda X: approximated(RBF(), Nystrom), "Invalid value for 'appr"),
+        (lambda X: Nystrom(10).approximate(minus_distance).fit(X), "not positive semi"),
+        (lambda X: Nystrom(10).approximate(lopsided).fit(X), "a symmetric kernel"),
+        (lambda X: Nystrom(10).approximate(Polynomial(200, 1e9)).fit(X), "overflows"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
-def test_what_cannot_be_approximated(make, error, match):
-    with pytest.raises(error, match=match):
+def test_what_cannot_be_approximated(make, match):
+    with pytest.raises((ValueError, TypeError), match=match):
         make(curved()[0])
 
 
@@ -532,16 +488,9 @@ def definite(p, seed=1):
 
 
 def lattice(side):
-    """The weights of the edges of a square lattice, by hand."""
-    A = np.zeros((side * side, side * side))
-    for row in range(side):
-        for column in range(side):
-            i = row * side + column
-            if column + 1 < side:
-                A[i, i + 1] = A[i + 1, i] = 1.0
-            if row + 1 < side:
-                A[i, i + side] = A[i + side, i] = 1.0
-    return A
+    """Return the weights of the edges of a square lattice."""
+    A = grid_to_graph(side, side).toarray().astype(float)
+    return A - np.diag(A.diagonal())
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -678,9 +627,8 @@ def test_channels_by_name():
 def test_representation_and_equality():
     A = lattice(3)
     kernel = GraphSmooth(A, strength=2.0)
-    assert repr(kernel).startswith(
-        "GraphSmooth(9 features, 12 edges, strength=2, eps=0.1, "
-    )
+    shown = "GraphSmooth(9 features, 12 edges, strength=2, eps=0.1, "
+    assert repr(kernel).startswith(shown)
     assert len(repr(GraphSmooth(grid_to_graph(40, 40)))) < 80
     assert kernel == GraphSmooth(sparse.csr_array(A), strength=2.0)
     assert hash(kernel) == hash(GraphSmooth(A, strength=2.0))
@@ -688,20 +636,16 @@ def test_representation_and_equality():
     B = A.copy()
     B[0, 1] = B[1, 0] = 0.0
     B[0, 8] = B[8, 0] = 1.0
-    different = [
+    for other in (
         GraphSmooth(A, strength=1.0),
         GraphSmooth(A, 2.0, eps=0.2),
         GraphSmooth(B, 2.0),
         kernel.repeated(2),
         Penalty(kernel.Omega),
-    ]
-    assert all(kernel != other for other in different)
-    assert all(repr(kernel) != repr(other) for other in different)
+    ):
+        assert kernel != other
+        assert repr(kernel) != repr(other)
     assert repr(Penalty(definite(3))) != repr(Penalty(definite(3, seed=2)))
-    ones = [np.eye(3, dtype=bool) for _ in range(2)]
-    ones[0][[0, 1], [1, 0]] = ones[1][[1, 2], [2, 1]] = True
-    first, second = (Penalty(sparse.csr_array(each)) for each in ones)
-    assert first != second
     assert repr(Penalty(definite(3))).startswith("Penalty(3 features, ")
     assert repr(Penalty(definite(3)).repeated(2)).endswith(").repeated(2)")
 

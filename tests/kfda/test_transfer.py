@@ -268,24 +268,6 @@ def test_any_models_are_applied_to_any_trials(
     assert_equals_oracle(Problem(*given, n_permutations=n_permutations, true=true))
 
 
-def test_the_cheaper_route_is_taken():
-    folds = make_folds(FIVE, CODES)
-    for p, n_permutations, features in [
-        (4, 100, True),
-        (45, 100, False),
-        (28, 0, True),
-    ]:
-        problem = Problem(
-            CODES, make_data(CODES, p), None, folds, n_permutations=n_permutations
-        )
-        positions = problem.positions()
-        (model, *_) = positions.models(range(1), problem.task)
-        assert model.chunks.n_columns == 1 + (p if features else N)
-    problem.kernel = RBF()
-    (model, *_) = problem.positions().models(range(1), problem.task)
-    assert model.chunks.n_columns == 1 + N
-
-
 def test_more_classes_than_a_byte_holds():
     codes = np.arange(260) % 130
     rng = np.random.default_rng(0)
@@ -472,24 +454,20 @@ def test_outcome_does_not_depend_on_cuts(monkeypatch, cut, setting):
     assert_array_equal(other.nulls["accuracy"], outcome.nulls["accuracy"])
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 12])
+@pytest.mark.parametrize("n_classes", [2, 12])
 @pytest.mark.parametrize("steps", [(), (StandardScaler(),)], ids=["", "steps"])
 def test_the_block_of_labels_fits_its_memory(steps, n_classes, monkeypatch):
     """Coefficients, or predictions of folds one by one, stay below their limit."""
     monkeypatch.setattr(transfer, "_MEMORY_BYTES", 2**20)
     codes = np.arange(240) % n_classes
-    data, sizes = make_data(codes, 20, 2), []
-    for cv in (ms.LeaveOneOut(), ms.KFold(5)):
-        problem = Problem(codes, data, None, make_folds(cv, codes), n_permutations=1)
-        task = replace(problem.task, learned=FoldPreprocessing(steps))
-        (model, *_) = problem.positions().models(range(1), task)
-        for want_scores in (False, True):
-            if steps:
-                bytes_each = 240 * 2 * (8 * n_classes if want_scores else 1)
-            else:
-                bytes_each = 8 * (n_classes - 1) * 21 * len(problem.folds.tests)
-            size = model.block_size(n_classes, want_scores)
-            assert 1 <= size <= 512
-            assert size == 1 or size * bytes_each <= transfer._MEMORY_BYTES
-            sizes.append(size)
-    assert min(sizes) < 512
+    data, folds = make_data(codes, 20, 2), make_folds(ms.KFold(5), codes)
+    problem = Problem(codes, data, None, folds, n_permutations=1)
+    task = replace(problem.task, learned=FoldPreprocessing(steps))
+    (model, *_) = problem.positions().models(range(1), task)
+    for want_scores in (False, True):
+        bytes_each = 8 * (n_classes - 1) * 21 * 5
+        if steps:
+            bytes_each = 240 * 2 * (8 * n_classes if want_scores else 1)
+        size = model.block_size(n_classes, want_scores)
+        assert 1 <= size <= 512
+        assert size == 1 or size * bytes_each <= 2**20
