@@ -5,6 +5,7 @@ else holds data (epochs, power, images) is made of such arrays.
 """
 
 import re
+import tracemalloc
 from functools import partial
 from itertools import combinations
 
@@ -151,6 +152,16 @@ def in_batches(size, monkeypatch):
         kind = getattr(analysis, name)
         kind = getattr(kind, "func", kind)
         monkeypatch.setattr(analysis, name, partial(kind, batch_size=size))
+
+
+def peak_bytes(function, *args, **options):
+    """Return what a function allocates at its peak."""
+    tracemalloc.start()
+    try:
+        function(*args, **options)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def permuted(codes, n_permutations, cv, groups=None, seed=0, permute="auto"):

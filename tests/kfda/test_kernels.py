@@ -2,17 +2,15 @@
 
 import copy
 import pickle
-import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.cluster import KMeans
 from sklearn.feature_extraction.image import grid_to_graph
 from sklearn.metrics import pairwise
-from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
+from sklearn.metrics.pairwise import rbf_kernel
 
 from mvpa_kfda import (
     RBF,
@@ -306,14 +304,6 @@ def test_landmarks_are_centres_of_clusters():
     assert_allclose(Z[np.argsort(Z[:, 0])], expected, rtol=0, atol=1e-12)
 
 
-def test_few_steps_of_clustering_are_enough():
-    X, _ = curved(n=1000)
-    kernel = Nystrom(20).approximate("rbf").fit(X)
-    distances = euclidean_distances(X, kernel.basis + kernel.offset, squared=True)
-    converged = KMeans(20, n_init=1, random_state=0).fit(X)
-    assert distances.min(axis=1).sum() < 1.05 * converged.inertia_
-
-
 @every_sampling
 def test_seed(sampling):
     X, _ = curved()
@@ -365,30 +355,20 @@ def test_null_directions_are_dropped():
     assert_allclose(kernel(few), RBF(0.5)(few), rtol=0, atol=1e-10)
 
 
-def peak_bytes(function, *args):
-    """Return what a function allocates at its peak."""
-    tracemalloc.start()
-    try:
-        function(*args)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 def test_memory_of_landmarks(monkeypatch):
     X, y = curved(n=20_000)
     kernel = Nystrom(50).approximate(RBF())
     # 2000 trials have their distances taken.
-    assert peak_bytes(kernel.features, X) < 0.06 * 8 * len(X) ** 2
+    assert build.peak_bytes(kernel.features, X) < 0.06 * 8 * len(X) ** 2
     X, y = X[:4000], y[:4000]
     for sampling in SAMPLING:
         options = {"kernel": RBF(0.5), "approx": Nystrom(50, sampling), "cv": 5}
-        peak = peak_bytes(lambda: cross_validate(X, y, **options))  # noqa: B023
+        peak = build.peak_bytes(lambda: cross_validate(X, y, **options))  # noqa: B023
         assert peak < 0.2 * 8 * len(X) ** 2
     kernel = Nystrom(100, "uniform").approximate(RBF(0.5)).fit(X)
     monkeypatch.setattr(kernels, "_BLOCK_VALUES", 2**14)
     size = 8 * 4000 * 100
-    assert size <= peak_bytes(kernel.features, X) < 1.3 * size
+    assert size <= build.peak_bytes(kernel.features, X) < 1.3 * size
 
 
 def test_landmarks_of_several_kernels_and_of_columns():

@@ -6,9 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.linalg import hadamard
 from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf_shrinkage, oas
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import StratifiedKFold
 
 from mvpa_kfda import (
     RBF,
@@ -179,30 +177,6 @@ def test_shrinkage_of_other_kernels_is_by_trials():
         make_hat(K, Precomputed(), Shrinkage(0.2)).lam,
     ):
         assert lam == pytest.approx(0.25 * trace / 20, rel=1e-12)
-
-
-@pytest.mark.parametrize(("n", "p"), [(40, 6), (24, 50)], ids=["n > p", "n < p"])
-@pytest.mark.parametrize("gamma", [0.02, 0.3, 0.9])
-def test_shrinkage_is_that_of_sklearn_by_the_stated_relation(gamma, n, p):
-    X = make_data(n, p)
-    y = np.random.default_rng(1).permutation((np.arange(n) < 0.6 * n).astype(int))
-    X[y == 1] += 1.0
-    cv = StratifiedKFold(4)
-    result = cross_validate(X, y, reg=Shrinkage(gamma), cv=cv)
-    total = np.square(centred(X)).sum()
-    for train, test in cv.split(X, y):
-        groups = [X[train][y[train] == k] for k in (0, 1)]
-        within = sum(np.square(centred(group)).sum() for group in groups)
-        ratio = gamma / (1 - gamma) * total / within
-        theirs = ratio / (1 + ratio)
-        lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=theirs)
-        decision = lda.fit(X[train], y[train]).decision_function(X[test])
-        decision -= np.log(len(groups[1]) / len(groups[0]))  # its priors
-        # Their covariance is (1 - gamma') (S_w + lambda I) / N.
-        scores = result.class_scores[test] * len(train) / (1 - theirs)
-        ours = scores[:, 1] - scores[:, 0]
-        scale = np.abs(decision).max()
-        assert_allclose(ours, decision, rtol=0, atol=1e-8 * scale)
 
 
 @pytest.mark.parametrize("name", ["ledoit_wolf", "oas"])

@@ -50,7 +50,6 @@ from mvpa_kfda import (
     cross_validate,
     decode_arrays,
     decode_epochs,
-    decode_regions,
     generalize_arrays,
     regress,
     searchlight,
@@ -372,21 +371,6 @@ def test_confounds_are_those_of_the_trials_that_are_decoded():
     message = r"^confounds are known for the training trials"
     with pytest.raises(ValueError, match=message):
         generalize_arrays(trials, codes, confounds=np.arange(36), **tested)
-
-
-def test_columns_of_the_table_of_labels_are_confounds(tmp_path):
-    table = pd.DataFrame({"word": build.NAMES[CODES], "speed": NUMBERS})
-    table.to_csv(tmp_path / "labels.tsv", sep="\t", index=False)
-    regions = np.array([1, 1, 2, 2, 2])
-    options = {"labels_img": regions, "cv": 4, "standardize": False}
-    expected = decode_regions(X, build.NAMES[CODES], confounds=NUMBERS, **options)
-    y = (tmp_path / "labels.tsv", "word")
-    for given in ("speed", ["speed"]):
-        result = decode_regions(X, y, confounds=given, **options)
-        assert_array_equal(result.predicted, expected.predicted)
-        assert_allclose(result.lambdas, expected.lambdas, rtol=1e-10)
-    with pytest.raises(ValueError, match=r"speeed"):
-        decode_regions(X, y, confounds="speeed", **options)
 
 
 def test_numbers_beside_texts_are_numbers():

@@ -379,25 +379,22 @@ def test_single_precision(monkeypatch, others, setting):
     """Scores to 1e-4 of the largest, and predictions but for near ties."""
     kernel, features, p = SETTINGS[setting]
     force_route(monkeypatch, features)
-    codes = codes_of((60, 60, 60))
-    true = codes_of((40, 30, 20)) if others else None
-    problem = Problem(codes, make_data(codes, p), None, None, kernel, true=true)
+    codes, true, data_test, folds = codes_of((60, 60, 60)), None, None, None
     if others:
-        problem.data_test = make_data(true, p, 2, seed=1)
+        true = codes_of((40, 30, 20))
+        data_test = make_data(true, p, 2, seed=1)
     else:
-        problem.folds = make_folds(10, codes)
-        problem.permute = "within_folds"
-    expected_predictions, expected, _, _ = problem.ours()
-    problem.dtype = "float32"
-    predictions, scores, _, _ = problem.ours()
-    assert scores.dtype == np.float32
-    largest = np.abs(expected).max()
-    assert_allclose(scores, expected, rtol=0, atol=1e-4 * largest)
-    assert not np.array_equal(scores, expected)
-    ordered = np.sort(expected, axis=-1)
+        folds = make_folds(10, codes)
+    problem = Problem(codes, make_data(codes, p), data_test, folds, kernel, true=true)
+    double = problem.ours()
+    single = replace(problem, dtype="float32").ours()
+    assert single[1].dtype == np.float32
+    largest = np.abs(double[1]).max()
+    assert_allclose(single[1], double[1], rtol=0, atol=1e-4 * largest)
+    ordered = np.sort(double[1], axis=-1)
     clear = ordered[..., -1] - ordered[..., -2] > 2e-4 * largest
     assert clear.mean() > 0.97
-    assert_array_equal(predictions[clear], expected_predictions[clear])
+    assert_array_equal(single[0][clear], double[0][clear])
 
 
 @settings
