@@ -589,18 +589,7 @@ def test_categories_are_taken_out_as_such(categories):
     assert record["taken_as"] == "6 categories"
 
 
-def test_columns_of_metadata_and_tables_may_be_categories():
-    table = pd.DataFrame({"label": NAMES, "run": pd.Categorical(RUNS)})
-    codes = (NAMES == "cat").astype(int)
-    epochs = build.epochs(DATA[:, :, None], codes, run=table["run"])
-    options = {"confounds": "run", "cv": KFold(4, shuffle=True, random_state=0)}
-    tables = {"standardize": False, "adjacency": np.eye(6)}
-    for result in (
-        decode_epochs(epochs, NAMES, **options),
-        searchlight(DATA, (table, "label"), **tables, **options),
-    ):
-        expected = [{"name": "run", "taken_as": "6 categories"}]
-        assert result.parameters["confounds"] == expected
+def test_a_design_says_what_confounds_are_taken_for():
     confounds = pd.DataFrame({"rt": RT, "run": BY_NAME})
     design = check_design(NAMES, RUNS, confounds=confounds)
     assert design.confounds["taken_as"].tolist() == ["a number", "6 categories"]
