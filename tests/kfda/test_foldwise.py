@@ -901,7 +901,6 @@ def test_leaving_out_the_only_group_of_a_training_set():
 
 
 N_MAPS, SEED = 26, 3
-N_MAPS, SEED = 26, 3
 OF_MAPS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [8, 11, 7]))
 #: Small enough that neighbouring folds and times choose differently.
 GRID = [Ridge(lam) for lam in (300.0, 40.0, 5.0, 0.7)]
