@@ -104,6 +104,8 @@ def test_the_farthest_trial_is_told_by_its_distance_from_the_others():
     distance = np.linalg.norm(X[7] - others.mean(axis=0))
     assert far.times == pytest.approx(distance / np.sqrt(rest), rel=1e-6)
     assert far.words(3).startswith("Trial 3 (counted from 0) is ")
+    three = Farthest.of(np.square([-1.0, -1.0, 2.0]))  # of which two are the same
+    assert (three.trial, three.rest < 1e-12) == (2, True)
 
 
 # ------------------------------------------------------------------ degrees of freedom
