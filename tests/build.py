@@ -5,6 +5,7 @@ else holds data (epochs, power, images) is made of such arrays.
 """
 
 import re
+import tracemalloc
 from functools import partial
 from itertools import combinations
 
@@ -82,6 +83,19 @@ def by_turns(first, second, share=2):
     ]
 
 
+def spread(n, *axes, seed=0):
+    """Return n rows of a product, drawn so that values of an axis are about as often.
+
+    For what depends on one value or two: of far more options than every pair of them.
+    """
+    rng, columns = np.random.default_rng(seed), []
+    for axis in axes:
+        values = list(axis)
+        times = np.concatenate([rng.permutation(len(values)) for _ in range(n)])[:n]
+        columns.append([values[i] for i in times])
+    return list(zip(*columns, strict=True))
+
+
 def balanced(n, n_classes):
     """Return class sizes that differ by one at most and sum to n."""
     return [(n + k) // n_classes for k in reversed(range(n_classes))]
@@ -138,6 +152,16 @@ def in_batches(size, monkeypatch):
         kind = getattr(analysis, name)
         kind = getattr(kind, "func", kind)
         monkeypatch.setattr(analysis, name, partial(kind, batch_size=size))
+
+
+def peak_bytes(function, *args, **options):
+    """Return what a function allocates at its peak."""
+    tracemalloc.start()
+    try:
+        function(*args, **options)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def permuted(codes, n_permutations, cv, groups=None, seed=0, permute="auto"):

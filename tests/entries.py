@@ -1,6 +1,7 @@
 """The entry points of the package, and small data as each of them takes it.
 
-A new entry point is one line in ENTRIES; tests of all entries then ask it as well.
+A new entry point is one line in ENTRIES; tests of all entries then ask it as well. The
+methods that they are asked with are in METHODS, with kernels and penalties by hand.
 """
 
 import inspect
@@ -9,9 +10,28 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from sklearn.model_selection import KFold, StratifiedKFold
+from scipy.optimize import brentq
+from scipy.spatial.distance import pdist
+from sklearn.covariance import ledoit_wolf_shrinkage, oas
+from sklearn.metrics.pairwise import (
+    laplacian_kernel,
+    linear_kernel,
+    polynomial_kernel,
+    rbf_kernel,
+)
+from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 
 from mvpa_kfda import (
+    RBF,
+    DegreesOfFreedom,
+    EmpiricalMap,
+    GraphSmooth,
+    Nystrom,
+    Penalty,
+    Polynomial,
+    Ridge,
+    Shrinkage,
+    Tuned,
     cross_validate,
     decode_arrays,
     decode_epochs,
@@ -22,7 +42,7 @@ from mvpa_kfda import (
     regress,
     searchlight,
 )
-from tests import build
+from tests import build, reference
 
 N, P, T, SEED = 36, 5, 3, 4
 DATA, CODES = build.trials((12, 12, 12), P, T)
@@ -330,3 +350,166 @@ def entries_with(argument):
     """Parametrise by the entries that have an argument."""
     chosen = {name: entry for name, entry in ENTRIES.items() if entry.has(argument)}
     return pytest.mark.parametrize("entry", chosen.values(), ids=chosen)
+
+
+# ------------------------------------------------------- kernels and penalties by hand
+
+
+@dataclass(frozen=True)
+class Method:
+    """Options, and kernel matrices k(A, B) by hand given the trials (n, p) of a cell.
+
+    `lam` are the penalties for classes, the largest first, given (X, K), `of_numbers`
+    those for numbers, where these are others. One of several is chosen within training
+    sets of so many trials by `splits`.
+    """
+
+    options: Callable  # of the entry
+    kernels: tuple
+    lam: Callable = lambda X, K: [0.3 * scale_of(K)]
+    of_numbers: Callable | None = None
+    splits: Callable = lambda n: list(LeaveOneOut().split(np.zeros(n)))
+
+    def penalties(self, X, K, predicts):
+        """Return the penalties for classes, or for numbers."""
+        others = predicts == "numbers" and self.of_numbers
+        return (self.of_numbers if others else self.lam)(X, K)
+
+
+def scale_of(K):
+    return np.trace(K - K.mean(axis=0)) / len(K)
+
+
+def linear(X, columns):
+    return linear_kernel
+
+
+def rbf(gamma=None):
+    def fit(X, columns):
+        width = 1 / np.median(pdist(X, "sqeuclidean")) if gamma is None else gamma
+        return lambda A, B: rbf_kernel(A, B, gamma=width)
+
+    return fit
+
+
+def by_sklearn(function, **options):
+    return lambda X, columns: lambda A, B: function(A, B, **options)
+
+
+def weighted(omega_of):
+    def fit(X, columns):
+        inverse = np.linalg.inv(omega_of(columns))
+        return lambda A, B: A @ inverse @ B.T
+
+    return fit
+
+
+def links(columns):
+    return (np.abs(np.subtract.outer(columns, columns)) == 1).astype(float)
+
+
+def laplacian(columns):
+    """Return the penalty of differences between neighbours, for a graph that is cut."""
+    A = links(columns)
+    return 2.0 * (np.diag(A.sum(axis=1)) - A) + 0.5 * np.eye(len(A))
+
+
+def banded(columns):
+    return 2.0 * np.eye(len(columns)) + 0.5 * links(columns)
+
+
+def map_of_trials(X, columns):
+    k = by_sklearn(rbf_kernel, gamma=0.05)(X, columns)
+    return lambda A, B: k(A, X) @ k(X, B)
+
+
+NINE = Nystrom(9, "uniform")
+
+
+def nine_landmarks(X, columns):
+    features = NINE.approximate(RBF(0.05)).fit(X).features
+    return lambda A, B: features(A) @ features(B).T
+
+
+FIXED = {"reg": 0.3}
+
+
+def kernel(*kernels, **options):
+    """Return a method of the same options at every entry, with a fixed penalty."""
+    return Method(lambda entry: FIXED | options, kernels)
+
+
+def penalty(reg, lam):
+    return Method(lambda entry: {"reg": reg}, (linear,), lam)
+
+
+def auto(by_hand, **options):
+    """Return a method whose penalty features set; numbers choose one in closed form."""
+    return Method(
+        lambda entry: {"reg": "auto"} | options,
+        (by_hand,),
+        lambda X, K: [
+            reference.label_free(K, by_hand is linear and X.shape[1]).like_noise
+        ],
+        lambda X, K: reference.lambdas_over_spectrum(K),
+        lambda n: None,
+    )
+
+
+def shrunk(gamma, X):
+    """Return the penalty of a share, which is bounded where an estimated one is 1."""
+    scale = np.square(X - X.mean(axis=0)).sum()
+    return scale * min(gamma / max(1 - gamma, 1e-9) / X.shape[1], 1e3 / len(X))
+
+
+def solve_df(df, K):
+    s = np.linalg.eigvalsh(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean())
+    return np.exp(brentq(lambda log: 1 + (s / (s + np.exp(log))).sum() - df, -20, 20))
+
+
+TUNING = [3.0, 0.3, 0.03]
+METHODS = {
+    "linear": kernel(linear),
+    "rbf": kernel(rbf(), kernel="rbf"),
+    "RBF(0.05)": kernel(rbf(0.05), kernel=RBF(0.05)),
+    "polynomial": kernel(
+        by_sklearn(polynomial_kernel, degree=2, gamma=0.1, coef0=2.0),
+        kernel=Polynomial(2, 0.1, 2.0),
+    ),
+    "function": kernel(by_sklearn(laplacian_kernel), kernel=laplacian_kernel),
+    "empirical map": kernel(map_of_trials, kernel=EmpiricalMap(RBF(0.05))),
+    "landmarks": kernel(nine_landmarks, kernel=RBF(0.05), approx=NINE),
+    "graph": Method(
+        lambda entry: (
+            FIXED | {"kernel": GraphSmooth(build.chain(entry.n_features), 2.0, 0.5)}
+        ),
+        (weighted(laplacian),),
+    ),
+    "weights": Method(
+        lambda entry: FIXED | {"kernel": Penalty(banded(np.arange(entry.n_features)))},
+        (weighted(banded),),
+    ),
+    "Ridge": penalty(Ridge(7.0), lambda X, K: [7.0]),
+    "Shrinkage": penalty(Shrinkage(0.2), lambda X, K: [shrunk(0.2, X)]),
+    "df": penalty(DegreesOfFreedom(2.5), lambda X, K: [solve_df(2.5, K)]),
+    "ledoit_wolf": penalty(
+        "ledoit_wolf", lambda X, K: [shrunk(ledoit_wolf_shrinkage(X), X)]
+    ),
+    "oas": penalty("oas", lambda X, K: [shrunk(oas(X)[1], X)]),
+    "tuned": Method(
+        lambda entry: {"kernel": ["linear", RBF(0.05)], "reg": Tuned(TUNING)},
+        (linear, rbf(0.05)),
+        lambda X, K: [reg * scale_of(K) for reg in TUNING],
+    ),
+    "auto": auto(linear),
+    "auto, rbf": auto(rbf(), kernel="rbf"),
+    "auto, landmarks": auto(nine_landmarks, kernel=RBF(0.05), approx=NINE),
+}
+
+
+def pick(kernels, lambdas, y, rows, n_classes, splits=None):
+    """Return number and penalty of the kernel that is best within a training set."""
+    if np.size(lambdas) == 1:
+        return 0, lambdas[0][0]
+    splits = METHODS["tuned"].splits if splits is None else splits
+    return reference.choose(kernels, lambdas, y, rows, splits(len(rows)), n_classes)[:2]

@@ -1,13 +1,17 @@
-"""From `cv` to explicit folds."""
+"""From `cv` to explicit folds, and splitters that look at labels."""
 
 import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import model_selection as ms
+from sklearn.model_selection import KFold, StratifiedKFold
 
+from mvpa_kfda import check_design, cross_validate, decode_arrays, generalize_arrays
 from mvpa_kfda.kfda import folds as folds_module
 from mvpa_kfda.kfda.folds import is_sorted, make_folds
+from tests import build
 
 CODES = np.arange(24) % 2
 GROUPS = np.repeat(np.arange(4), 6)
@@ -46,13 +50,6 @@ def test_splitters(cv, sees_labels, partition):
     assert folds.sees_labels is sees_labels
     assert folds.is_partition is partition
     assert type(cv).__name__ in folds.name
-
-
-def test_single_trials_are_left_out_one_at_a_time_only_if_each_of_them_is():
-    rows = np.arange(6)
-    for left_out, sees_labels in ((rows, False), ([0, 1, 2, 3, 4, 4], None)):
-        pairs = [(np.delete(rows, row), [row]) for row in left_out]
-        assert make_folds(pairs, CODES[:6]).sees_labels is sees_labels
 
 
 def test_the_folds_of_the_batches_have_the_numbers_that_they_were_given():
@@ -218,22 +215,16 @@ def test_iterables():
     assert make_folds(balanced, CODES).sees_labels is None
 
 
-def test_blocks_number_rows_that_share_their_test_sets():
-    partition = make_folds(ms.KFold(4), CODES).blocks
-    np.testing.assert_array_equal(partition, np.repeat([0, 1, 2, 3], 6))
-    hold_out = make_folds([(range(10), range(10, 24))], CODES).blocks
-    np.testing.assert_array_equal(hold_out, np.repeat([0, 1], [10, 14]))
-    overlap = make_folds(
-        [(range(8), range(8, 24)), (range(16), range(16, 24))], CODES
-    ).blocks
-    np.testing.assert_array_equal(overlap, np.repeat([0, 1, 2], 8))
-
-
-def test_blocks_number_rows_that_share_their_training_sets_too():
-    gap = make_folds([(range(10), range(16, 24))], CODES).blocks
-    np.testing.assert_array_equal(gap, np.repeat([0, 1, 2], [10, 6, 8]))
-    forwards = make_folds(ms.TimeSeriesSplit(3), CODES).blocks
-    np.testing.assert_array_equal(forwards, np.repeat([0, 1, 2, 3], 6))
+def test_blocks_number_rows_that_share_all_their_sets():
+    for cv, sizes in (
+        (ms.KFold(4), [6, 6, 6, 6]),
+        ([(range(10), range(10, 24))], [10, 14]),
+        ([(range(8), range(8, 24)), (range(16), range(16, 24))], [8, 8, 8]),
+        ([(range(10), range(16, 24))], [10, 6, 8]),
+        (ms.TimeSeriesSplit(3), [6, 6, 6, 6]),
+    ):
+        expected = np.repeat(np.arange(len(sizes)), sizes)
+        np.testing.assert_array_equal(make_folds(cv, CODES).blocks, expected)
 
 
 #: Test sets that are a partition, and training sets of several sizes.
@@ -267,16 +258,13 @@ def test_folds_with_training_sets_of_their_own_are_sorted_into_batches():
 def test_training_sets_are_kept_only_where_some_is_not_all_others():
     whole = [(np.setdiff1d(np.arange(24), test), test) for _, test in PURGED]
     assert make_folds(whole, CODES).trains is None
-    folds = make_folds([*whole[:3], PURGED[3]], CODES)
+    pairs = [*whole[:3], PURGED[3]]
+    folds = make_folds(pairs, CODES)
     assert [len(train) for train in folds.trains] == [18, 18, 18, 16]
-    for (train, test), expected in zip(
-        folds.pairs, [*whole[:3], PURGED[3]], strict=True
-    ):
-        np.testing.assert_array_equal(train, expected[0])
-        np.testing.assert_array_equal(test, expected[1])
-
-
-def test_as_many_test_rows_as_trials_are_not_yet_a_partition():
+    for found, expected in zip(folds.pairs, pairs, strict=True):
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
+    # As many test rows as trials are not yet a partition.
     overlap = [(range(12, 24), range(12)), (np.r_[:6, 18:24], range(6, 18))]
     assert not make_folds(overlap, CODES).is_partition
 
@@ -347,3 +335,106 @@ def test_many_folds_are_taken(monkeypatch):
     split = ms.PredefinedSplit(np.repeat(np.arange(5), [12, 4, 4, 2, 2]))
     assert len(make_folds(split, CODES).tests) == 5
     assert len(make_folds(ms.LeaveOneOut(), CODES).tests) == 24
+
+
+# ---------------------------------------------------- splitters that look at the labels
+
+
+X, LABELS = build.trials((14, 12), 5, 3)
+ASKED = {"n_permutations": 9, "random_state": 0}
+
+
+class Blind(KFold):
+    """A splitter that nobody knows."""
+
+
+def test_an_unknown_splitter_that_looks_at_nothing_costs_no_more():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        unknown = decode_arrays(X, LABELS, cv=Blind(4), **ASKED)
+    known = decode_arrays(X, LABELS, cv=ms.KFold(4), **ASKED)
+    assert unknown.parameters["permute"] == known.parameters["permute"] == "free"
+    assert_array_equal(unknown.null, known.null)
+    problems = check_design(LABELS).problems
+    assert check_design(LABELS, cv=Blind(4)).problems == problems
+    design = check_design(LABELS, cv=ms.StratifiedKFold(4))
+    assert "price" in [problem.name for problem in design.problems]
+
+
+def test_every_time_is_decoded_in_the_same_folds():
+    cv = StratifiedKFold(4, shuffle=True, random_state=1)
+    with pytest.warns(UserWarning, match=r"looks at the labels, .* a model each"):
+        whole = decode_arrays(X, LABELS, cv=cv, **ASKED)
+    assert whole.repeats == {}
+    assert whole.trains is None
+    for t in range(3):
+        one = cross_validate(X[:, :, t], LABELS, cv=cv, **ASKED)
+        assert_array_equal(whole.null[:, t], one.null)
+        assert_array_equal(whole.predicted[t], one.predicted)
+    for b, labels in enumerate(build.permuted(LABELS, 9, None)[1:]):
+        own = cross_validate(X[:, :, 0], labels, cv=list(cv.split(X, labels)))
+        assert_allclose(whole.null[b, 0], own.scores, rtol=1e-12)
+
+
+def test_workers_see_the_folds_that_were_drawn():
+    class Drawn(StratifiedKFold):
+        """Draws other folds every time."""
+
+        calls = 0
+
+        def split(self, *arguments):
+            Drawn.calls += 1
+            self.random_state = Drawn.calls
+            return super().split(*arguments)
+
+    def run(**options):
+        Drawn.calls = 0
+        cv = Drawn(3, shuffle=True, random_state=0)
+        return decode_arrays(X, LABELS, cv=cv, **ASKED, **options)
+
+    one, two = run(), run(n_jobs=2)
+    assert_array_equal(one.null, two.null)
+    assert Drawn.calls <= 10  # the observed labels and each permutation, once
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "given"),
+    [
+        (cross_validate, {"average": 2}, "average=2"),
+        (cross_validate, {"train_on": np.arange(26) % 2 == 0}, "train_on"),
+        (generalize_arrays, {"y_test": LABELS[::-1]}, "y_test"),
+    ],
+)
+def test_where_labels_cannot_be_shown_the_blind_splitter_is_named(
+    function, options, given
+):
+    data = X if function is generalize_arrays else X[:, :, 0]
+    message = rf"StratifiedKFold.* cannot be combined with {given}.*an integer, KFold"
+    with pytest.raises(ValueError, match=message):
+        function(data, LABELS, cv=StratifiedKFold(3), **options, **ASKED)
+    function(data, LABELS, cv=StratifiedKFold(3), **options)
+    with pytest.warns(RuntimeWarning, match="within_folds.*independent from trial"):
+        function(
+            data,
+            LABELS,
+            cv=StratifiedKFold(3),
+            permute="within_folds",
+            **options,
+            **ASKED,
+        )
+
+
+def precise(true, predicted, scores):
+    """Return NaN of trials that are of one class."""
+    return np.nan if np.ptp(true) == 0 else np.mean(true == predicted)
+
+
+def test_a_function_may_be_undefined_for_test_sets_of_one_class():
+    y = np.r_[np.zeros(10, int), np.tile([0, 1], 8)]
+    result = cross_validate(X[:, :, 0], y, cv=4, scoring=precise, **ASKED)
+    sets = [test for _, test in result.folds if np.ptp(y[test])]
+    hits = [np.mean(result.predictions[test] == y[test]) for test in sets]
+    assert 0 < len(sets) < 4
+    assert_allclose(result.scores, np.mean(hits), rtol=1e-12)
+    with pytest.raises(ValueError, match="NaN for every test set"):
+        cross_validate(X[:, :, 0], y, cv=26, scoring=precise)

@@ -1,29 +1,29 @@
-"""Steps, confounds and training sets of any shape equal a plain refit in each fold.
+"""Folds with a matrix of their own equal a plain refit in each fold.
 
 What is compared: predictions, which are identical, and class scores, of the observed
-and of permuted labels. A model is refitted twice: as a pipeline of scikit-learn that
-ends in KernelFDA, and as the oracle of `reference`, of which kernels and penalties are
-worked out by hand (`test_contract`) from the features after the steps.
+and of permuted labels. Kernels and penalties of the oracle in `reference` are worked
+out by hand (`entries`) from the features after the steps. Penalties that labels choose
+are compared to a nested loop in which every model is trained anew
+(`reference.reference_nested`).
 """
 
-import weakref
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import kstest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LinearRegression
-from sklearn.metrics.pairwise import linear_kernel
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import (
     KFold,
     LeaveOneGroupOut,
@@ -31,6 +31,7 @@ from sklearn.model_selection import (
     PredefinedSplit,
     RepeatedKFold,
     ShuffleSplit,
+    StratifiedKFold,
     TimeSeriesSplit,
 )
 from sklearn.pipeline import make_pipeline
@@ -43,44 +44,44 @@ from sklearn.preprocessing import (
 )
 
 from mvpa_kfda import (
+    RBF,
+    GraphSmooth,
     KernelFDA,
+    Linear,
+    Nystrom,
+    Polynomial,
     Ridge,
     Tuned,
     cross_validate,
     decode_arrays,
     decode_epochs,
+    decode_regions,
+    generalize_arrays,
     generalize_epochs,
     regress,
+    searchlight,
 )
 from mvpa_kfda.data.trials import Trials, read_confounds
-from mvpa_kfda.decoding import positions
 from mvpa_kfda.decoding.analysis import make_analysis, read_features
 from mvpa_kfda.decoding.positions import FeaturePositions
 from mvpa_kfda.decoding.procedure import Procedure
 from mvpa_kfda.kfda import foldwise
+from mvpa_kfda.kfda.direct import apply, prepare
+from mvpa_kfda.kfda.folds import InnerFolds, make_folds
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
+from mvpa_kfda.kfda.hat import make_hat
+from mvpa_kfda.kfda.kernels import KernelChoice, Precomputed
 from mvpa_kfda.kfda.patterns import class_patterns
-from mvpa_kfda.kfda.preprocess import RemoveConfounds, check_steps, fit_steps
+from mvpa_kfda.kfda.preprocess import (
+    FoldPreprocessing,
+)
 from mvpa_kfda.utils.plain import recorded
 from tests import build, reference
-from tests.test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
+from tests.entries import METHODS, TUNING, pick, scale_of
 
-#: Class counts, unbalanced.
-COUNTS = {
-    2: (17, 10),
-    3: (14, 9, 12),
-    4: (9, 14, 7, 8),
-    5: (7, 9, 6, 12, 8),
-    10: (6, 5, 7, 6, 5, 8, 5, 6, 7, 5),
-}
-#: Fewer features than trials, and more.
-SHAPES = [6, 60]
-both_shapes = pytest.mark.parametrize("p", SHAPES)
-
-
-def pairwise(names, *axes):
-    """Parametrise by rows in which every two values of different axes meet."""
-    return pytest.mark.parametrize(names, build.every_pair(list(product(*axes))))
+#: Class counts of 35 trials, unbalanced.
+COUNTS = {2: (21, 14), 3: (14, 9, 12), 5: (7, 9, 5, 8, 6), 10: (4, 3) * 5}
+both_shapes = pytest.mark.parametrize("p", [6, 60])
 
 
 class Squares(TransformerMixin, BaseEstimator):
@@ -105,6 +106,7 @@ NAMED = {
 TWO = PCA(2, svd_solver="full")
 SOME = [("scaled", StandardScaler(), [0, 2]), ("kept", "passthrough", [1, 3])]
 STEPS = {
+    None: None,
     "zscore": "zscore",
     "pca": "pca",
     "whiten": "whiten",
@@ -179,7 +181,7 @@ class Problem:
         if self.columns is None:
             return self.X
         model = LinearRegression().fit(self.columns[train], self.X[train])
-        return self.X - model.predict(self.columns)
+        return self.X - model.predict(self.columns) + self.X[train].mean(axis=0)
 
 
 def predict(problem, n_permutations=2):
@@ -190,40 +192,21 @@ def predict(problem, n_permutations=2):
         n_permutations=n_permutations,
         permute="free",
         random_state=0,
-        dtype=problem.dtype,
         n_components=problem.rank,
         preprocess=problem.steps,
         precomputed=True,
     )
     X = read_features(problem.X, procedure)
-    kernel, reg = procedure.method.kernel, procedure.method.reg
+    confounds = read_confounds(problem.confounds, len(X))
     trials = Trials(
-        y=problem.codes,
-        n=len(X),
-        groups=problem.groups,
-        confounds=read_confounds(problem.confounds, len(X)),
+        y=problem.codes, n=len(X), groups=problem.groups, confounds=confounds
     )
     analysis = make_analysis(trials, procedure)
     assert analysis.task.is_foldwise
-    plan = FeaturePositions(X, kernel, reg).plan(0, analysis.task)
-    labels = analysis.permutations.labels
+    method, labels = procedure.method, analysis.permutations.labels
+    plan = FeaturePositions(X, method.kernel, method.reg).plan(0, analysis.task)
     (found,) = plan.predict(labels, problem.n_classes, want_scores=True)
     return plan, labels, found
-
-
-def refit_pipeline(problem, labels, train, test):
-    """Return predictions, and class scores (m, c), of a pipeline of scikit-learn."""
-    X = problem.without_confounds(train)
-    options = problem.options | {"n_components": problem.rank}
-    if problem.rank is not None:  # no more than there are in this training set
-        options["n_components"] = min(problem.rank, len(set(labels[train])) - 1)
-    model = make_pipeline(*transformers(problem.steps), KernelFDA(**options))
-    model.fit(X[train], labels[train])
-    fitted = model[-1]
-    scores = np.full((len(test), problem.n_classes), -np.inf)
-    scores[:, fitted.classes_] = model.transform(X[test]) @ fitted.means_.T
-    scores[:, fitted.classes_] += fitted.offsets_
-    return model.predict(X[test]), scores
 
 
 def learned(problem, train, test):
@@ -257,87 +240,32 @@ def assert_equal_scores(ours, expected, atol=1e-8):
     assert_allclose(ours, expected, rtol=0, atol=atol * scale)
 
 
-def check(problem, refits=(refit_pipeline, refit_oracle), **options):
-    """Assert that both refits give what we give; return our plan."""
+def check(problem, **options):
+    """Assert that refits give what we give."""
     plan, labels, found = predict(problem, **options)
     assert isinstance(plan, FoldwisePlan)
     folds = problem.folds
     assert_array_equal(plan.rows, np.concatenate([test for _, test in folds]))
     for b, codes in enumerate(labels):
         assert_array_equal(found.true[:, b], codes[plan.rows])
-        for refit in refits:
-            parts = [refit(problem, codes, *fold) for fold in folds]
-            predicted, scores = map(np.concatenate, zip(*parts, strict=True))
-            assert_equal_scores(found.class_scores[:, :, b], scores)
-            assert_array_equal(found.predicted[:, b], predicted)
-    return plan
+        parts = [refit_oracle(problem, codes, *fold) for fold in folds]
+        predicted, scores = map(np.concatenate, zip(*parts, strict=True))
+        assert_equal_scores(found.class_scores[:, :, b], scores)
+        assert_array_equal(found.predicted[:, b], predicted)
 
 
-# ------------------------------------------------------------ steps, shapes and classes
+def make_confounds(n, codes):
+    """Return a table of confounds that are related to the class, and its columns."""
+    rng = np.random.default_rng(5)
+    speed = codes + rng.standard_normal(n)
+    is_even = (codes + (np.arange(n) % 3 == 0)) % 2 == 0
+    block = np.where(rng.random(n) < 0.3, "late", np.where(is_even, "early", "mid"))
+    table = pd.DataFrame({"speed": speed, "block": block, "left": rng.random(n) < 0.5})
+    columns = [speed, block == "late", block == "early", table["left"]]
+    return table, np.column_stack(columns).astype(float)
 
 
-@pytest.mark.some(14)
-@both_shapes
-@pytest.mark.parametrize("c", COUNTS)
-@pytest.mark.parametrize("steps", ["zscore", "pca", "whiten", ["zscore", TWO]], ids=str)
-def test_steps_are_learned_in_every_fold(steps, c, p):
-    check(Problem(*make_data(c, p), steps=steps))
-
-
-@pytest.mark.some(11)
-@both_shapes
-@pytest.mark.parametrize("name", STEPS)
-def test_any_transformer_is_a_step(name, p):
-    check(Problem(*make_data(3, p), steps=STEPS[name]))
-
-
-@pytest.mark.some(17)
-@pairwise("method, steps, p", METHODS, ["zscore", None], SHAPES)
-def test_any_kernel_and_penalty_may_follow(method, steps, p):
-    cv = ShuffleSplit(3, test_size=7, train_size=25, random_state=0)
-    check(Problem(*make_data(3, p), steps=steps, method=method, cv=cv))
-
-
-KNOWS_NO_PLACES = [name for name in METHODS if name not in ("graph", "weights")]
-
-
-@pytest.mark.some(9)
-@pytest.mark.parametrize("method", KNOWS_NO_PLACES)
-def test_any_kernel_and_penalty_may_follow_steps_that_mix(method):
-    check(Problem(*make_data(3, 12), steps=["zscore", PCA(5)], method=method))
-
-
-@pytest.mark.parametrize("reg", ["ledoit_wolf", "oas"])
-def test_white_features_are_shrunk_all_the_way(reg, monkeypatch):
-    # Rounding would decide how far: the oracle's own, in another order, does.
-    monkeypatch.setitem(METHODS, "estimated", penalty(reg, lambda X, K: [np.nan]))
-    problem = Problem(*make_data(3, 6), steps="whiten", method="estimated")
-    check(problem, [refit_pipeline])
-
-
-@both_shapes
-@pytest.mark.parametrize("rank", [1, 2, 3])
-def test_the_first_discriminants_classify_alike(rank, p):
-    check(Problem(*make_data(5, p), steps=["zscore", "pca"], rank=rank))
-
-
-@pytest.mark.filterwarnings("ignore:No trial of class:UserWarning")
-@settings(derandomize=True, max_examples=25, deadline=None)
-@given(
-    c=st.sampled_from(list(COUNTS)),
-    p=st.integers(4, 70),
-    name=st.sampled_from([name for name in STEPS if name != "varying"]),
-    method=st.sampled_from(["linear", "rbf", "polynomial", "Ridge", "Shrinkage"]),
-    n_train=st.integers(16, 22),
-    seed=st.integers(0, 99),
-)
-def test_refitting_gives_the_same_for_any_shape(c, p, name, method, n_train, seed):
-    X, codes = make_data(c, p, seed)
-    cv = ShuffleSplit(2, test_size=5, train_size=n_train, random_state=seed)
-    check(Problem(X, codes, steps=STEPS[name], method=method, cv=cv), n_permutations=1)
-
-
-# ------------------------------------------------------------------------ folds, groups
+# ------------------------------------- steps, confounds, kernels, penalties and folds
 
 
 GROUPS = np.arange(35) * 5 // 35
@@ -359,9 +287,11 @@ FOLDS = {
     "leave one out": LeaveOneOut(),
     "groups": LeaveOneGroupOut(),
     "repeated": RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
-    "overlapping": ShuffleSplit(4, test_size=6, random_state=0),
+    "overlapping": [  # landmarks are drawn from training trials in this order
+        (np.sort(train), test)
+        for train, test in ShuffleSplit(4, test_size=6, random_state=0).split(range(35))
+    ],
     "a part": ShuffleSplit(4, test_size=6, train_size=20, random_state=0),
-    "few": ShuffleSplit(3, test_size=20, train_size=12, random_state=0),
     "forwards": TimeSeriesSplit(3, max_train_size=20),
     "some never tested": PredefinedSplit(np.r_[np.full(11, -1), np.arange(24) % 3]),
     "purged": PURGED,
@@ -371,58 +301,74 @@ FOLDS = {
         for i in range(35)
     ],
 }
-OWN = ("a part", "few", "forwards", "purged", "unequal", "purged singles")
+#: Those that train on a part of the other trials.
+OWN = ("a part", "forwards", "purged", "unequal", "purged singles")
 
 
-@pytest.mark.some(7)
-@pairwise("name, steps, p", FOLDS, ["zscore", ("zscore", "pca")], SHAPES)
-def test_any_folds_learn_steps(name, steps, p):
-    check(Problem(*make_data(3, p), steps=steps, cv=FOLDS[name], groups=GROUPS))
+KNOW_PLACES, MIX = ("graph", "weights"), ("zscore", None)
+DRAWN = build.spread(
+    90, STEPS, METHODS, FOLDS, COUNTS, [4, 6, 21, 28, 60], [False, True], [None, 1]
+)
 
 
-@pytest.mark.some(6)
-@pairwise("name, method, p", OWN, ["linear", "rbf", "tuned", "auto"], SHAPES)
-def test_training_sets_of_any_shape(name, method, p):
-    problem = Problem(*make_data(3, p), steps=None, method=method, cv=FOLDS[name])
-    plan = check(problem)
-    # In every order of trials within training sets.
-    rng = np.random.default_rng(0)
-    mixed = [(rng.permutation(train), test) for train, test in problem.folds]
-    other, _, found = predict(replace(problem, cv=mixed))
-    assert_array_equal(other.rows, plan.rows)
-    assert_array_equal(found.predicted, predict(problem)[2].predicted)
+@pytest.mark.some(60)
+@pytest.mark.filterwarnings("ignore:.*trials? of class:UserWarning")
+@pytest.mark.parametrize(
+    ("steps", "method", "cv", "c", "p", "confounded", "rank"),
+    DRAWN,
+    ids=["-".join(map(str, row)) for row in DRAWN],
+)
+def test_any_steps_and_models_are_learned_in_any_folds(
+    steps, method, cv, c, p, confounded, rank
+):
+    if method in KNOW_PLACES and steps not in MIX:
+        steps = "zscore"
+    if method in ("ledoit_wolf", "oas") and "whiten" in str(steps):
+        steps = "pca"  # rounding would decide how far white features are shrunk
+    if cv == "groups" and ("auto" in method or method == "tuned"):
+        cv = "partition"  # these would take account of groups
+    X, codes = make_data(c, p)
+    groups = GROUPS if cv == "groups" else None
+    problem = Problem(X, codes, STEPS[steps], method, FOLDS[cv], groups, rank=rank)
+    if confounded:
+        table, columns = make_confounds(len(codes), codes)
+        X += columns @ np.random.default_rng(1).normal(size=(4, X.shape[1]))
+        problem = replace(problem, X=X, confounds=table, columns=columns)
+    if steps is None and not confounded and cv not in OWN and method != "tuned":
+        problem = replace(problem, cv=FOLDS["unequal"])  # else one matrix serves all
+    check(problem)
 
 
 @pytest.mark.parametrize("name", ["a part", "purged", "unequal"])
-def test_kernel_matrices_have_training_sets_of_any_shape(name):
+def test_training_sets_in_any_order_and_of_kernel_matrices(name):
     X, codes = make_data(3, 6)
-    options = {"cv": FOLDS[name], "n_permutations": 9, "random_state": 0}
-    options |= {"permute": "free", "reg": 0.3}
+    options = {"n_permutations": 9, "random_state": 0, "permute": "free", "reg": 0.3}
+    expected = cross_validate(X, codes, cv=FOLDS[name], **options)
+    rng = np.random.default_rng(0)
+    mixed = [(rng.permutation(train), test) for train, test in expected.folds]
     K = linear_kernel(X - X.mean(axis=0))
-    ours = cross_validate(K, codes, kernel="precomputed", **options)
-    expected = cross_validate(X, codes, **options)
-    assert_array_equal(ours.predicted, expected.predicted)
-    assert_array_equal(ours.null, expected.null)
-    assert_allclose(ours.lambdas, expected.lambdas, rtol=1e-10)
+    for found in (
+        cross_validate(X, codes, cv=mixed, **options),
+        cross_validate(K, codes, kernel="precomputed", cv=FOLDS[name], **options),
+    ):
+        assert_array_equal(found.predicted, expected.predicted)
+        assert_array_equal(found.null, expected.null)
+        assert_allclose(found.lambdas, expected.lambdas, rtol=1e-10)
 
 
 def test_classes_absent_from_a_training_set_are_never_predicted():
-    X, codes = make_data(4, 6)
-    everything = np.arange(len(codes))
-    lost = [np.flatnonzero(codes == 2)[:5], np.flatnonzero(codes == 0)[:5]]
+    X, codes = make_data(5, 6)
+    everything, two = np.arange(len(codes)), np.flatnonzero(codes == 2)
+    lost = two[:4], np.flatnonzero(codes == 0)[:5]
     cv = [
-        (np.setdiff1d(everything, np.flatnonzero(codes == 2)), lost[0]),
+        (np.setdiff1d(everything, two), lost[0]),
         (np.flatnonzero((codes == 1) | (codes == 3)), lost[1]),
         (np.setdiff1d(everything, lost[1]), lost[1]),
     ]
-    for method in ("linear", "rbf"):
-        for rank in (None, 1):
-            problem = Problem(X, codes, method=method, cv=cv, rank=rank)
-            with pytest.warns(UserWarning, match="No trial of class '2' is in the tra"):
-                check(problem)
-    with pytest.warns(UserWarning, match="No trial of class"):
-        _, _, found = predict(problem)
-    assert np.isneginf(found.class_scores).any()
+    for method, rank in product(("linear", "rbf"), (None, 1)):
+        problem = Problem(X, codes, method=method, cv=cv, rank=rank)
+        with pytest.warns(UserWarning, match="No trial of class '2' is in the tra"):
+            check(problem)
 
 
 @pytest.mark.parametrize("steps", ["zscore", "pca", ["zscore", "whiten"], Squares()])
@@ -432,63 +378,28 @@ def test_features_may_be_constant_inside_a_fold(steps, p):
     first, last = np.arange(9), np.arange(26, 35)
     X[:26, 0], X[9:, 1], X[:, 3] = 0.1, 7.7, 3.3
     cv = [(np.r_[:26], last), (np.r_[9:35], first), (np.r_[3:33], np.r_[:3])]
-    check(Problem(X, codes, steps=steps, cv=cv), [refit_pipeline])
-    check(Problem(X, codes, steps=[VarianceThreshold(), "zscore"], cv=cv))
+    for each in (steps, [VarianceThreshold(), "zscore"]):
+        check(Problem(X, codes, steps=each, cv=cv))
 
 
-# --------------------------------------------------------------------- tuned penalties
-
-
-#: From penalties that are best for noise to one that is best for large effects.
-GRID = [30.0, 3.0, 0.3, 0.03]
-
-
-@pytest.mark.parametrize("steps", ["zscore", ("zscore", TWO), None])
-def test_penalties_are_tuned_within_every_training_set(steps, monkeypatch):
-    tuned = Tuned(GRID)
-    method = replace(METHODS["tuned"], options=lambda entry: {"reg": tuned})
-    monkeypatch.setitem(METHODS, "tuned", replace(method, kernels=(linear,)))
-    cv = FOLDS["unequal"] if steps is None else FOLDS["a part"]
+def test_confounds_may_be_collinear_and_constant_inside_a_fold():
     X, codes = make_data(3, 6)
-    X[:, 0] += 4 * codes  # the observed labels want another penalty than permuted ones
-    problem = Problem(X, codes, steps=steps, method="tuned", cv=cv)
-    plan = check(problem, [refit_pipeline])
-
-    def refit_chosen(problem, labels, train, test):
-        Z, Z_test = learned(problem, train, test)
-        K, mine, rows = linear_kernel(Z), labels[train], np.arange(len(Z))
-        lambdas = [[reg * scale_of(K) for reg in GRID]]
-        splits = list(LeaveOneOut().split(Z))
-        _, lam, _ = reference.choose([K], lambdas, mine, rows, splits, 3)
-        chosen.append(lam)
-        ratios.add(round(lam / scale_of(K), 6))
-        model, K_test = reference.fit(K, mine, lam, 3), linear_kernel(Z_test, Z)
-        return model.predict(K_test), model.class_scores(K_test)
-
-    chosen, ratios = [], set()
-    check(problem, [refit_chosen])
-    labels = problem.codes[None]
-    ours = plan.penalty(labels, 3)["lambda"][0][plan.folds.numbers]
-    assert_allclose(ours, chosen[: len(ours)], rtol=1e-8)
-    assert len(ratios) > 1
+    _, columns = make_confounds(len(codes), codes)
+    late = (np.arange(35) > 30).astype(float)  # of one kind in a fold's training trials
+    columns = np.column_stack([columns, 3 * columns[:, 0] - 1, late])
+    problem = Problem(X, codes, confounds=columns, columns=columns, cv=UNEQUAL)
+    check(problem)
+    # Their units and offsets do not matter.
+    other = replace(problem, confounds=1e6 + 1e-4 * columns)
+    one, two = predict(problem)[2], predict(other)[2]
+    assert_array_equal(one.predicted, two.predicted)
+    # One confound may be a plain list.
+    given = [f"block {k % 3}" for k in range(len(X))]
+    columns = (np.arange(len(X))[:, None] % 3 == [0, 1]).astype(float)
+    check(Problem(X, codes, None, confounds=given, columns=columns))
 
 
-def test_groups_are_left_out_one_at_a_time_to_tune_after_steps():
-    X, codes = make_data(3, 6)
-    groups = np.repeat([2, 0, 4, 1], [5, 14, 9, 7])
-    result = cross_validate(
-        X, codes, groups=groups, reg=Tuned(TUNING), preprocess="zscore"
-    )
-    for number, (train, _) in enumerate(result.folds):
-        Z = StandardScaler().fit_transform(X[train])
-        K = linear_kernel(Z)
-        splits = list(LeaveOneGroupOut().split(Z, groups=groups[train]))
-        lambdas = [[reg * scale_of(K) for reg in TUNING]]
-        rows = np.arange(len(train))
-        _, lam, criteria = reference.choose([K], lambdas, codes[train], rows, splits, 3)
-        assert_allclose(result.lambdas[number], lam, rtol=1e-10)
-        ours = result.penalty["criterion"][number]
-        assert_allclose(np.ravel(ours), np.ravel(criteria), rtol=1e-8)
+# ------------------------------------------------------------- what is recorded of them
 
 
 @both_shapes
@@ -505,34 +416,21 @@ def test_the_penalties_of_all_folds_are_recorded_in_their_order(p):
             assert_allclose(df, model.degrees_of_freedom_, rtol=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore:All trials of class:UserWarning")
-def test_a_step_that_changes_nothing_leaves_absolute_penalties_as_they_are():
-    X, codes = make_data(3, 6)
-    # Some trials of all classes; and all of the last class, which nobody trains with.
-    tests = [np.r_[:9], np.union1d(np.flatnonzero(codes == 2), np.r_[9:15])]
-    cv = [(np.setdiff1d(np.arange(35), test), test) for test in tests]
-    options = {"cv": cv, "n_permutations": 9, "random_state": 0, "permute": "free"}
-    epochs = build.epochs(X[:, :, None], codes)
+def refit_patterns(problem, train, lam=None):
+    """Return the class patterns (c, p) of a model of the oracle, NaN for absent ones.
 
-    def both(reg):
-        for steps in (None, FunctionTransformer()):
-            yield decode_epochs(epochs, codes, reg=reg, preprocess=steps, **options)
-
-    one, other = both(Ridge(20e-12))  # in squared volts
-    relative, of_folds = both(0.3)
-    assert_array_equal(other.predicted, one.predicted)
-    assert_array_equal(other.null, one.null)
-    assert_allclose(other.lambdas, np.full((1, 2), 20e-12), rtol=1e-12)
-    problem = Problem(X, codes, None)
-    expected = [refit_patterns(problem, train, 20.0) for train, _ in cv]
-    for each in (one, other):
-        ours = 1e6 * each.pattern_maps["class_folds"][0]
-        assert_allclose(ours, np.nanmean(expected, axis=0), rtol=1e-8)
-    # A relative penalty is of the trials that a matrix is made of.
-    expected = [0.3 * scale_of(linear_kernel(X))]
-    assert_allclose(1e12 * relative.lambdas, expected, rtol=1e-10)
-    expected = [[0.3 * scale_of(linear_kernel(X[train])) for train, _ in cv]]
-    assert_allclose(1e12 * of_folds.lambdas, expected, rtol=1e-10)
+    Its discriminant scores stand for s: another basis than the package uses.
+    """
+    codes, signal = problem.codes[train], problem.X[train]
+    K = linear_kernel(learned(problem, train, train)[0])
+    lam = 0.3 * scale_of(K) if lam is None else lam
+    scores = reference.fit(K, codes, lam, problem.n_classes).transform(K)
+    joint, p = np.cov(signal, scores, rowvar=False), signal.shape[1]
+    A = joint[:p, p:] @ np.linalg.inv(joint[p:, p:])  # Haufe et al. (2014)
+    patterns = np.full((problem.n_classes, p), np.nan)
+    for k in np.unique(codes):
+        patterns[k] = A @ (scores[codes == k].mean(axis=0) - scores.mean(axis=0))
+    return patterns
 
 
 def test_records_of_penalties_have_an_axis_of_folds_where_these_have_a_matrix():
@@ -551,83 +449,7 @@ def test_records_of_penalties_have_an_axis_of_folds_where_these_have_a_matrix():
             assert found["lambda"].shape == found["kernel"].shape == (*times, 4)
 
 
-# --------------------------------------------------------------------------- confounds
-
-
-def make_confounds(n, codes):
-    """Return a table of confounds that are related to the class, and its columns."""
-    rng = np.random.default_rng(5)
-    speed = codes + rng.standard_normal(n)
-    block = np.where(rng.random(n) < 0.3, "late", np.where(codes == 0, "early", "mid"))
-    table = pd.DataFrame({"speed": speed, "block": block, "left": rng.random(n) < 0.5})
-    columns = [speed, block == "late", block == "early", table["left"]]
-    return table, np.column_stack(columns).astype(float)
-
-
-@pytest.mark.some(5)
-@pairwise(
-    "steps, method, p",
-    [None, "zscore", ("zscore", PCA(3))],
-    ["linear", "rbf", "ledoit_wolf", "tuned", "auto", "graph"],
-    SHAPES,
-)
-def test_confounds_are_taken_out_by_training_trials(steps, method, p):
-    X, codes = make_data(3, p)
-    if isinstance(steps, tuple) and method == "graph":
-        steps = ["zscore", RobustScaler()]
-    table, columns = make_confounds(len(codes), codes)
-    X += columns @ np.random.default_rng(1).normal(size=(4, p))  # which they explain
-    problem = Problem(X, codes, steps, method, confounds=table, columns=columns)
-    check(problem)
-    for name in ("a part", "unequal"):
-        check(replace(problem, cv=FOLDS[name]), n_permutations=1)
-
-
-def test_one_confound_may_be_a_plain_list():
-    X, codes = make_data(3, 6)
-    given = [f"block {k % 3}" for k in range(len(X))]
-    columns = (np.arange(len(X))[:, None] % 3 == [0, 1]).astype(float)
-    problem = Problem(X, codes, None, confounds=given, columns=columns)
-    check(problem)
-    speed = np.arange(len(X)) % 7
-    check(replace(problem, confounds=speed, columns=speed[:, None].astype(float)))
-
-
-def test_the_rounding_of_a_constant_feature_is_not_left_by_confounds():
-    X = np.random.default_rng(0).standard_normal((26, 3))
-    X[:, 0] = 0.1
-    assert X[:, 0].mean() != 0.1
-    found = RemoveConfounds(1).fit(X).transform(X)
-    assert_array_equal(found[:, 0], 0)
-    assert (found[:, 1] != 0).all()
-
-
-def test_confounds_may_be_collinear_and_constant_inside_a_fold():
-    X, codes = make_data(3, 6)
-    _, columns = make_confounds(len(codes), codes)
-    late = (np.arange(35) > 30).astype(float)  # of one kind in a fold's training trials
-    columns = np.column_stack([columns, 3 * columns[:, 0] - 1, late])
-    problem = Problem(X, codes, confounds=columns, columns=columns, cv=UNEQUAL)
-    check(problem)
-    # Their units and offsets do not matter.
-    other = replace(problem, confounds=1e6 + 1e-4 * columns)
-    one, two = predict(problem)[2], predict(other)[2]
-    assert_array_equal(one.predicted, two.predicted)
-
-
-# -------------------------------------------------------------- the same by all routes
-
-
-@both_shapes
-@pytest.mark.parametrize("steps", ["zscore", "pca", "quantiles", None], ids=str)
-def test_single_precision_is_close(steps, p):
-    cv = FOLDS["purged" if steps is None else "partition"]
-    problem = Problem(*make_data(3, p), steps=STEPS.get(steps), cv=cv)
-    _, _, double = predict(problem, n_permutations=20)
-    _, _, single = predict(replace(problem, dtype="float32"), n_permutations=20)
-    assert single.class_scores.dtype == np.float32
-    assert_equal_scores(single.class_scores, double.class_scores, atol=2e-4)
-    assert np.mean(single.predicted != double.predicted) < 0.005
+# ------------------------------------------------------------------- digits and memory
 
 
 @pytest.mark.parametrize("offset", [1e3, 1e6])
@@ -656,135 +478,31 @@ def test_a_far_test_trial_costs_the_others_no_digits(steps, method):
         assert_equal_scores(ours, expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("reg", [0.3, Tuned(TUNING)], ids=["fixed", "tuned"])
-def test_matrices_of_folds_are_kept_if_memory_allows(reg, monkeypatch):
+def test_matrices_of_folds_are_kept_or_made_again(monkeypatch):
     X, codes = make_data(3, 6)
-    made, alive, make = [], [], FoldwisePlan._fold
-
-    def watch(plan, train, test):
-        fold = make(plan, train, test)
-        if len(test):  # not the model of all trials
-            made.append(weakref.ref(fold.transform))
-            alive.append(sum(each() is not None for each in made))
-        return fold
-
-    monkeypatch.setattr(FoldwisePlan, "_fold", watch)
-    options = {"preprocess": "zscore", "reg": reg, "cv": 7, "random_state": 0}
     epochs = build.epochs(np.repeat(X[:, :, None], 2, axis=2), codes)
-    results = []
-    for most in (8 * 7 * 35 * 6, 8 * 7 * 35 * 6 - 1):
-        monkeypatch.setattr(foldwise, "_MOST", most)
-        results.append(decode_epochs(epochs, codes, n_permutations=600, **options))
-        kept = len(made) == 2 * 7
-        assert kept == (not results[1:])
-        assert max(alive) >= 7 if kept else max(alive) <= 2
-        made.clear()
-        alive.clear()
-    kept, again = results
-    assert_array_equal(again.nulls["accuracy"], kept.nulls["accuracy"])
-    for name, values in kept.penalty.items():
-        assert_array_equal(again.penalty[name], values)
-    for kind, values in kept.pattern_maps.items():
-        assert_array_equal(again.pattern_maps[kind], values)
+    options = {"preprocess": "zscore", "cv": 7, "random_state": 0}
+    for reg in (0.3, Tuned(TUNING)):
+        run = partial(decode_epochs, epochs, codes, reg=reg, **options)
+        kept, make, made = run(n_permutations=600), FoldwisePlan._fold, []
 
+        def count(*given):
+            made.append(given)  # noqa: B023
+            return make(*given)  # noqa: B023
 
-@pytest.mark.parametrize("batch_size", [1, 7, 1000])
-@pytest.mark.parametrize("steps", ["zscore", "pca", "quantiles", None], ids=str)
-def test_batches_change_no_number(steps, batch_size, monkeypatch):
-    X, codes = make_data(3, 6)
-    cv = FOLDS["unequal" if steps is None else "partition"]
-    options = {"n_permutations": 30, "random_state": 0, "permute": "free", "cv": cv}
-    options |= {"preprocess": STEPS.get(steps), "scoring": ["accuracy", "roc_auc"]}
-    whole = cross_validate(X, codes, **options)
-    build.in_batches(batch_size, monkeypatch)
-    parts = cross_validate(X, codes, **options)
-    for name, null in whole.nulls.items():
-        assert_array_equal(parts.nulls[name], null)
-    assert_array_equal(parts.predicted, whole.predicted)
-
-
-def test_scores_of_trials_that_several_sets_test_are_averaged():
-    X, codes = make_data(3, 6)
-    cv = list(FOLDS["a part"].split(X))
-    result = cross_validate(X, codes, preprocess="zscore", reg=0.3, cv=cv)
-    total, times = np.zeros((35, 3)), np.zeros((35, 1))
-    for train, test in cv:
-        _, scores = refit_pipeline(Problem(X, codes), codes, train, test)
-        total[test] += scores
-        times[test] += 1
-    tested = times[:, 0] > 0
-    assert times.max() > 1
-    assert not tested.all()
-    ours, expected = result.class_scores, (total / np.maximum(times, 1))
-    assert np.isnan(ours[~tested]).all()
-    assert_allclose(ours[tested], expected[tested], rtol=0, atol=1e-10)
-    p = np.exp(20 * expected[tested])
-    p /= p.sum(axis=1, keepdims=True)
-    assert_allclose(result.probabilities()[tested], p, rtol=0, atol=1e-8)
-    assert_array_equal(result.predicted[tested], expected[tested].argmax(axis=1))
-
-
-# -------------------------------------------------------------------------- regression
-
-
-@pytest.mark.some(32)
-@both_shapes
-@pytest.mark.parametrize("method", ["linear", "tuned", "auto"])
-@pytest.mark.parametrize("name", ["partition", "a part", "unequal"])
-@pytest.mark.parametrize("steps", ["zscore", "quantiles", None], ids=str)
-def test_numbers_are_predicted_as_by_refitting(steps, name, method, p):
-    method = METHODS[method]
-    reg = method.options(None)["reg"]
-    X, codes = make_data(3, p)
-    rng = np.random.default_rng(2)
-    y = 40 + X[:, 0] + rng.standard_normal(len(X))
-    table, columns = make_confounds(len(y), codes)
-    problem = Problem(
-        X, codes, STEPS.get(steps), cv=FOLDS[name], confounds=table, columns=columns
-    )
-    options = {"preprocess": problem.steps, "cv": problem.cv, "reg": reg}
-    options |= {"n_permutations": 2, "random_state": 0, "permute": "free"}
-    result = regress(X, y, confounds=table, scoring="neg_mean_squared_error", **options)
-    total, times, errors = np.zeros(35), np.zeros(35), []
-    for train, test in problem.folds:
-        Z, Z_test = learned(problem, train, test)
-        K, rows = linear_kernel(Z), np.arange(len(Z))
-        lambdas = [method.penalties(Z, K, "numbers")]
-        _, lam = pick([K], lambdas, y[train], rows, None, method.splits)
-        K_test = linear_kernel(Z_test, Z)
-        predicted = reference.regress(K, K_test, y[train, None], lam)[:, 0]
-        errors.append((predicted - y[test]) ** 2)
-        total[test] += predicted
-        times[test] += 1
-    tested = times > 0
-    expected = total[tested] / times[tested]
-    assert_allclose(result.predicted[tested], expected, rtol=1e-9)
-    assert_allclose(result.scores, -np.mean(np.concatenate(errors)), rtol=1e-9)
-    parameters = result.parameters
-    assert parameters["n_confounds"] == 4
-    names = {"zscore": recorded([StandardScaler()]), None: None}
-    given = recorded([QuantileTransformer(n_quantiles=10)])
-    assert parameters["preprocess"] == names.get(steps, given)
+        with monkeypatch.context() as patch:
+            patch.setattr(foldwise, "_MOST", 0)
+            patch.setattr(FoldwisePlan, "_fold", count)
+            again = run(n_permutations=600)
+        assert len(made) > 2 * 8
+        assert_array_equal(again.nulls["accuracy"], kept.nulls["accuracy"])
+        for name, values in kept.penalty.items():
+            assert_array_equal(again.penalty[name], values)
+        for kind, values in kept.pattern_maps.items():
+            assert_array_equal(again.pattern_maps[kind], values)
 
 
 # ---------------------------------------------------------------------------- patterns
-
-
-def refit_patterns(problem, train, lam=None):
-    """Return the class patterns (c, p) of a model of the oracle, NaN for absent ones.
-
-    Its discriminant scores stand for s: another basis than the package uses.
-    """
-    codes, signal = problem.codes[train], problem.X[train]
-    K = linear_kernel(learned(problem, train, train)[0])
-    lam = 0.3 * scale_of(K) if lam is None else lam
-    scores = reference.fit(K, codes, lam, problem.n_classes).transform(K)
-    joint, p = np.cov(signal, scores, rowvar=False), signal.shape[1]
-    A = joint[:p, p:] @ np.linalg.inv(joint[p:, p:])  # Haufe et al. (2014)
-    patterns = np.full((problem.n_classes, p), np.nan)
-    for k in np.unique(codes):
-        patterns[k] = A @ (scores[codes == k].mean(axis=0) - scores.mean(axis=0))
-    return patterns
 
 
 #: Class 2 is in the first training set alone.
@@ -822,78 +540,562 @@ def test_patterns_are_those_of_refitted_models(name, steps, p):
     assert np.abs(ours["class_folds"] - ours["class"]).max() > 1e4 * atol
 
 
-@pytest.mark.filterwarnings("ignore:No trial of class:UserWarning")
-def test_a_class_that_no_fold_trains_on_has_no_pattern():
-    X, codes = make_data(3, 6)
-    problem = Problem(X, codes, "zscore", cv=[make(codes) for make in LOST[1:]])
-    ours = class_patterns(predict(problem)[0], codes, 3, X)
-    assert np.isnan(ours["class_folds"][2]).all()
-    assert np.isfinite(ours["class_folds"][:2]).all()
-    assert np.isfinite(ours["class"]).all()
+# ------------------------------------------------------ penalties that labels choose
 
 
-@pytest.mark.parametrize("reg", [0.3, Tuned(TUNING)], ids=["fixed", "tuned"])
-def test_patterns_of_epochs_are_in_the_units_of_their_channels(reg):
-    X, codes = build.trials((12, 12, 12), 4, 3)
-    epochs = build.epochs(X, codes, types=["eeg", "eeg", "mag", "grad"])
-    cv = ShuffleSplit(3, test_size=6, train_size=24, random_state=0)
-    options = {"cv": cv, "reg": reg, "preprocess": ["zscore", "pca"]}
-    confounds = np.arange(36) + 6.0 * codes
-    result = decode_epochs(epochs, codes, confounds=confounds, **options)
-    raw = epochs.get_data(copy=False)
-    scales = np.array([1e6, 1e6, 1e13, 1e12])  # as they are handed to models
-    for t in range(3):
-        problem = Problem(
-            raw[:, :, t] * scales, codes, ["zscore", "pca"], columns=confounds[:, None]
+#: Class counts, unbalanced.
+FEW = {2: (14, 9), 3: (6, 11, 8), 5: (4, 7, 5, 6, 3)}
+#: Kernels, and the functions of scikit-learn that make the oracle's matrices.
+KERNELS = {
+    "linear": (Linear(), linear_kernel),
+    "rbf": (RBF(0.05), lambda X: rbf_kernel(X, gamma=0.05)),
+    "wide rbf": (RBF(0.005), lambda X: rbf_kernel(X, gamma=0.005)),
+    "polynomial": (
+        Polynomial(2, gamma=0.1),
+        lambda X: polynomial_kernel(X, degree=2, gamma=0.1),
+    ),
+    "precomputed": (Precomputed(), linear_kernel),
+}
+#: How the test sets of an analysis are drawn.
+OUTER = {
+    "partition": KFold(5, shuffle=True, random_state=1),
+    "unequal": KFold(4, shuffle=True, random_state=2),
+    "leave one out": LeaveOneOut(),
+    "overlapping": ShuffleSplit(4, test_size=6, random_state=0),
+    "of a part": ShuffleSplit(4, test_size=5, train_size=15, random_state=0),
+}
+#: How those within a training set are, of groups (n_train,).
+INNER = {"leave one out": LeaveOneOut(), "groups": LeaveOneGroupOut()}
+#: From how many tested trials each fold has a decomposition of its own.
+MANY_TESTED = "mvpa_kfda.kfda.foldwise._MANY_TESTED"
+
+
+def mixed_units(c, p, seed=0, n_groups=4):
+    """Return features in another unit than 1, codes in mixed order, and groups."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(c), FEW[c]))
+    means = 0.8 * rng.standard_normal((c, p))
+    X = 5.0 + rng.standard_normal((len(codes), p)) * np.geomspace(3, 0.3, p)
+    return X + means[codes], codes, rng.permutation(np.arange(len(codes)) % n_groups)
+
+
+def grid_of(grams, n_lambdas=4):
+    """Return absolute penalties (n_kernels, L), the largest first."""
+    scales = [np.trace(K - K.mean(axis=0)) / len(K) for K in grams]
+    return np.outer(scales, np.geomspace(10, 0.02, n_lambdas))
+
+
+@dataclass
+class Nested:
+    """What both sides are asked; `folds` are those of the analysis."""
+
+    c: int = 3
+    p: int = 5
+    outer: str = "partition"
+    inner: str = "leave one out"
+    kernels: tuple = ("linear",)
+    n_permutations: int = 2
+    rank: int | None = None
+
+    def __post_init__(self):
+        self.X, self.codes, groups = mixed_units(self.c, self.p)
+        self.groups = groups if self.inner == "groups" else None
+        rng = np.random.default_rng(3)
+        shuffled = [rng.permutation(self.codes) for _ in range(self.n_permutations)]
+        self.labels = np.array([self.codes, *shuffled])
+        self.folds = make_folds(OUTER[self.outer], self.codes)
+        self.grams = [KERNELS[name][1](self.X) for name in self.kernels]
+        self.lambdas = grid_of(self.grams)
+
+    def plan(self, lambdas=None, folds="outer", tuned=None, of_values=False):
+        """Return the plan of a grid of absolute values."""
+        grid = self.lambdas[0] if lambdas is None else lambdas
+        tuned = tuned or Tuned([Ridge(lam) for lam in grid])
+        kernels = tuple(KERNELS[name][0] for name in self.kernels)
+        kernel = kernels[0] if len(kernels) == 1 else KernelChoice(kernels)
+        X = self.grams[0] if self.kernels == ("precomputed",) else self.X
+        folds = self.folds if folds == "outer" else folds
+        inner, dtype = InnerFolds(self.groups, of_values), np.dtype("float64")
+        return FoldwisePlan(
+            X, kernel, tuned, FoldPreprocessing(), folds, inner, dtype, self.rank
         )
-        if isinstance(reg, Tuned):
-            break
-        of_folds = [refit_patterns(problem, train) for train, _ in result.folds]
-        expected = np.mean(of_folds, axis=0) / scales
-        ours = result.pattern_maps["class_folds"][t]
-        assert_allclose(ours * scales, expected * scales, rtol=0, atol=1e-8)
-    maps = generalize_epochs(epochs, codes, confounds=confounds, **options).pattern_maps
-    for kind in maps:
-        ours, expected = maps[kind], result.pattern_maps[kind]
-        assert_allclose(ours / expected, 1, rtol=1e-8)
+
+    def splits(self, train):
+        """Return the splits of some training rows."""
+        groups = None if self.groups is None else self.groups[train]
+        return list(INNER[self.inner].split(train, groups=groups))
+
+    def nested(self, lambdas=None, splits=None):
+        return reference.reference_nested(
+            self.grams,
+            self.lambdas if lambdas is None else lambdas,
+            self.codes,
+            self.folds.pairs,
+            splits or self.splits,
+            self.labels,
+            rank=self.rank,
+        )
 
 
-@pytest.mark.parametrize("limit", [1, None], ids=["no memory", "memory"])
-def test_positions_that_share_targets_are_decoded_as_alone(limit, monkeypatch):
-    if limit:
-        monkeypatch.setattr(positions, "_BLOCK_BYTES", limit)
-    rng = np.random.default_rng(0)
-    y, X = np.arange(40) % 3, rng.standard_normal((40, 5, 6))
-    X[:, :, 4] *= 1 + np.arange(5)
-    X[:, 0] += y[:, None]
-    options = {"cv": 4, "n_permutations": 30, "random_state": 0, "scoring": "accuracy"}
-    options["preprocess"] = "zscore"
-    course = decode_arrays(X, y, verbose=False, **options)
-    for t in range(6):
-        alone = cross_validate(X[:, :, t], y, **options)
-        assert_allclose(course.scores[t], alone.scores, rtol=0, atol=1e-12)
-        assert_allclose(course.null[:, t], alone.null, rtol=0, atol=1e-12)
+def in_order_of_results(folds, values):
+    """Concatenate the folds' values (P, m, ...) as results come out: by size."""
+    sizes = [(len(test), len(train)) for train, test in folds.pairs]
+    order = sorted(range(len(values)), key=sizes.__getitem__)
+    return np.concatenate([values[i] for i in order], axis=1)
+
+
+def assert_equals_nested(problem, plan, nested, rtol=1e-8):
+    """Compare criteria, choices, predictions and class scores."""
+    for i, labels in enumerate(problem.labels):
+        record = plan.penalty(labels[None], problem.c)
+        criteria = record["criterion"][0]
+        assert_allclose(criteria, nested.criteria[i], rtol=rtol, atol=1e-12)
+        assert_array_equal(record["kernel"][0], nested.kernels[i])
+        assert_allclose(record["lambda"][0], nested.lambdas[i], rtol=1e-12, atol=0)
+    got = apply(plan, problem.labels, problem.c, want_scores=True)
+    predicted = in_order_of_results(problem.folds, nested.predictions)
+    assert_array_equal(got.predicted.T, predicted)
+    scores = in_order_of_results(problem.folds, nested.class_scores)
+    finite = np.isfinite(scores)
+    atol = rtol * np.abs(scores[finite]).max()
+    got = got.class_scores.transpose(2, 0, 1)
+    assert_array_equal(np.isfinite(got), finite)
+    assert_allclose(got[finite], scores[finite], rtol=0, atol=atol)
+
+
+def assert_both_equal_nested(problem, make, nested, monkeypatch, rtol=1e-8):
+    """Compare plans from `make` that share a decomposition, where they can, or not."""
+    plan = make()
+    assert plan.is_shared == (problem.outer != "of a part")
+    assert_equals_nested(problem, plan, nested, rtol)
+    with monkeypatch.context() as patch:
+        patch.setattr(MANY_TESTED, 1)
+        plan = make()
+        assert not plan.is_shared
+        assert_equals_nested(problem, plan, nested, rtol)
+
+
+@pytest.mark.some(12)
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("p", [4, 40])
+@pytest.mark.parametrize("c", FEW)
+def test_equals_the_nested_loop(c, p, outer, inner, monkeypatch):
+    problem = Nested(c, p, outer, inner)
+    (each,) = problem.plan().whole.sets
+    assert each.is_dual == (p == 40)
+    assert_both_equal_nested(problem, problem.plan, problem.nested(), monkeypatch)
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize(
+    ("kernels", "p", "rank"),
+    [
+        (("linear", "rbf", "wide rbf"), 4, None),
+        (("polynomial", "linear"), 40, None),
+        (("precomputed",), 4, None),
+        (("linear",), 6, 1),
+    ],
+)
+def test_kernel_and_penalty_are_chosen_together(kernels, p, rank, inner, monkeypatch):
+    problem = Nested(3, p, "unequal", inner, kernels, 1, rank)
+    problem.lambdas = np.tile(problem.lambdas.mean(axis=0), (len(kernels), 1))
+    nested = problem.nested()
+    # Else it could not fail: folds and labellings disagree.
+    assert len(np.unique(nested.kernels)) > 1 or len(kernels) == 1
+    assert len(np.unique(nested.lambdas)) > 1
+    assert_both_equal_nested(problem, problem.plan, nested, monkeypatch)
+
+
+def test_values_of_a_training_set_of_one_group_are_left_out_alone():
+    problem = Nested(3, 4, inner="groups")
+    problem.groups = np.repeat([0, 1], [12, 13])
+    problem.folds = make_folds(LeaveOneGroupOut(), problem.codes, problem.groups)
+    values, (K,) = problem.X[:, 0] - problem.X[:, 1] ** 2, problem.grams
+    got = problem.plan(of_values=True).penalty(values[None], None)["criterion"][0]
+    for criteria, (train, _) in zip(got, problem.folds.pairs, strict=True):
+        splits = list(LeaveOneOut().split(train))
+        expected = reference.choose([K], problem.lambdas, values, train, splits, None)
+        assert_allclose(criteria, expected[2], rtol=1e-8, atol=0)
+
+
+#: Trials in groups of several, of one each, and without groups.
+GROUPINGS = {
+    "none": lambda n: None,
+    "alone": np.arange,
+    "four": lambda n: np.arange(n) % 4,
+}
+
+
+@pytest.mark.some(12)
+@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("p", [4, 12, 40])
+@pytest.mark.parametrize("c", FEW)
+def test_by_default_two_penalties_are_without_labels(c, p, grouping, monkeypatch):
+    """One of them is chosen by generalized cross-validation, or by groups left out."""
+    problem = Nested(c, p, "unequal", n_permutations=3)
+    codes, n = problem.codes, len(problem.codes)
+    problem.groups = groups = GROUPINGS[grouping](n)
+    K = linear_kernel(problem.X - problem.X.mean(axis=0))
+    found = reference.label_free(K, p, groups)
+    lambdas = np.sort([[found.like_noise, found.anywhere]])[:, ::-1]
+
+    def splits(train):
+        if grouping != "four":
+            return None
+        return list(LeaveOneGroupOut().split(train, groups=groups[train]))
+
+    record = problem.plan(tuned=Tuned()).penalty(codes[None], c)
+    assert_allclose(record["grid"][0], lambdas, rtol=1e-6, atol=0)
+    nested = problem.nested(record["grid"][0], splits)
+    make = partial(problem.plan, tuned=Tuned())
+    assert_both_equal_nested(problem, make, nested, monkeypatch)
+
+
+@pytest.mark.parametrize("kernels", [("linear", "wide rbf"), ("rbf",)])
+def test_kernels_that_are_not_linear_are_tuned_over_their_spectra(kernels, monkeypatch):
+    problem = Nested(3, 6, "unequal", kernels=kernels)
+    make = lambda: problem.plan(tuned=Tuned())  # noqa: E731
+    grid = make().penalty(problem.labels[:1], 3)["grid"][0]
+    lambdas = [reference.lambdas_over_spectrum(K) for K in problem.grams]
+    assert_allclose(grid, lambdas, rtol=1e-6, atol=0)
+    nested = problem.nested(grid, lambda train: None)
+    assert len(np.unique(nested.kernels)) == len(kernels)
+    # The smallest of them leave few digits of squared residuals.
+    assert_both_equal_nested(problem, make, nested, monkeypatch, rtol=1e-3)
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("p", [4, 40])
+def test_labels_and_folds_at_a_time_do_not_matter(p, inner, monkeypatch):
+    problem = Nested(3, p, "unequal", inner, n_permutations=5)
+    expected = apply(problem.plan(), problem.labels, 3, want_scores=True)
+    monkeypatch.setattr("mvpa_kfda.kfda.foldwise._PIECE", 1)
+    plan = problem.plan()
+    for i, labels in enumerate(problem.labels):  # the plan is asked again and again
+        got = apply(plan, labels[None], 3, want_scores=True)
+        assert_array_equal(got.predicted, expected.predicted[:, [i]])
+        scores = expected.class_scores[:, :, [i]]
+        assert_allclose(got.class_scores, scores, rtol=0, atol=1e-12)
+    assert len(plan._observed) <= 3  # what was made of one labelling
+
+
+def test_the_unit_of_the_data_does_not_matter():
+    for p in (4, 40):
+        X, codes, _ = mixed_units(3, p)
+        result = cross_validate(X, codes, reg="tuned", cv=3)
+        assert result.parameters["reg"] == recorded(Tuned())
+        assert result.parameters["kernels"] == [{"name": "Linear"}]
+        for unit in (1e-6, 1e6):
+            other = cross_validate(unit * X, codes, reg="tuned", cv=3)
+            assert_allclose(other.lambdas, unit**2 * result.lambdas, rtol=1e-6, atol=0)
+            assert_array_equal(other.predictions, result.predictions)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_memory_of_many_trials(grouped):
+    n, rng = 2000, np.random.default_rng(0)
+    codes = np.arange(n) % 2
+    X = rng.standard_normal((n, 3)) + 0.5 * codes[:, None]
+    options = {"kernel": RBF(0.1), "approx": Nystrom(20, "uniform"), "cv": KFold(10)}
+    options |= {"groups": np.arange(n) % 50 if grouped else None, "reg": [1.0, 0.1]}
+    # An (n, n) matrix would be as much.
+    assert build.peak_bytes(cross_validate, X, codes, **options) < 8 * n**2
+
+
+# ------------------------------------------------------------------ unstable candidates
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", ["unequal", "overlapping"])
+@pytest.mark.parametrize("many", [256, 1], ids=["shared", "alone"])
+def test_unstable_penalties_are_skipped(many, outer, inner, monkeypatch):
+    # With fewer trials than features a tiny penalty fits left-out trials exactly.
+    monkeypatch.setattr(MANY_TESTED, many)
+    problem = Nested(3, 40, outer, inner, n_permutations=1)
+    nested = problem.nested()
+    tiny = problem.lambdas[0, -1] * np.array([1e-10, 1e-13])
+    plan = problem.plan(np.concatenate([problem.lambdas[0], tiny]))
+    for i, labels in enumerate(problem.labels):
+        record = plan.penalty(labels[None], 3)
+        assert np.isnan(record["criterion"][0, :, 0, -2:]).all()
         assert_allclose(
-            course.penalty["lambda"][t], alone.penalty["lambda"], rtol=1e-9, atol=0
+            record["criterion"][0, :, :, :-2], nested.criteria[i], rtol=1e-8, atol=1e-12
         )
-    assert len(np.unique(course.scores)) > 2
+        assert_allclose(record["lambda"][0], nested.lambdas[i], rtol=1e-12, atol=0)
+    got = apply(plan, problem.labels, 3).predicted.T
+    assert_array_equal(got, in_order_of_results(problem.folds, nested.predictions))
 
 
-def test_the_position_of_an_error_is_found_among_several():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 5, 6))
-    X[:32, :, 2] = 1.0  # one fold is left nothing to learn from
-    with pytest.raises(ValueError, match=r"At 2\.000 s: In fold 4"):
-        decode_arrays(X, np.arange(40) % 2, cv=KFold(5), preprocess="zscore")
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("grouped", [False, True], ids=["leave one out", "groups"])
+@pytest.mark.parametrize("n", [120, 1600])
+def test_penalties_that_are_unstable_in_some_folds_only(n, grouped, turned):
+    # A feature that is there in the last third only: tested by one model, which has
+    # not seen it, and fitted exactly without a penalty.
+    rng, y = np.random.default_rng(0), np.arange(n) % 2
+    X = rng.standard_normal((n, 4)) + 0.2 * y[:, None]
+    X[: n - n // 3, 0], X[n - n // 3 :, 0] = 0, rng.permutation(np.arange(n // 3) % 2)
+    X[n - n // 3 :, 0] -= 0.5
+    if turned:  # so that rounding is everywhere
+        X = X @ np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    options = {"cv": KFold(3), "groups": np.arange(n) // 8 if grouped else None}
+    result = cross_validate(X, y, reg=[1.0, 1e-3, 1e-14, 1e-18], **options)
+    unstable = np.isnan(result.penalty["criterion"][:, 0])
+    assert_array_equal(unstable, [[False] * 4] * 2 + [[False, False, True, True]])
+    alone = cross_validate(X, y, reg=[1.0, 1e-3], **options)
+    assert result.lambdas[2] == alone.lambdas[2]
+    last = slice(n - n // 3, n)
+    assert_array_equal(result.predictions[last], alone.predictions[last])
 
 
-@pytest.mark.parametrize("name", ["pca", "whiten"])
-@pytest.mark.parametrize(("n", "p"), [(40, 7), (40, 39), (20, 60)])
-def test_components_are_those_of_scikit_learn(name, n, p):
-    rng = np.random.default_rng(0)
-    X = 1e4 + rng.normal(size=(n, p)) * rng.uniform(0.1, 3, p)  # far from zero
-    (step,) = check_steps(name)
-    found, expected = fit_steps((step,), X)(X), clone(step).fit(X).transform(X)
-    assert found.shape == expected.shape
-    signs = np.sign((found * expected).sum(axis=0))
-    assert_allclose(found * signs, expected, rtol=0, atol=1e-8)
+def test_nothing_but_unstable_penalties():
+    X, codes, _ = mixed_units(3, 40)
+    message = (
+        r"No lambda of the grid can be used, from \S+ to \S+: .*Use penalties nearer"
+    )
+    for grid in ([Ridge(1e-12), Ridge(1e-13)], [1e-14], [1e7, 1e9]):
+        with pytest.raises(ValueError, match=message):
+            cross_validate(X, codes, reg=Tuned(grid), cv=3)
+        with pytest.raises(ValueError, match=message):
+            KernelFDA(reg=Tuned(grid)).fit(X, codes)
+
+
+@pytest.mark.parametrize("rank", [None, 1, 2])
+def test_classes_that_are_told_apart_too_well_for_single_precision(rank):
+    rng, n, c = np.random.default_rng(1), 40, 4
+    codes = np.arange(n) % c
+    X = rng.standard_normal((n, 200)) + 3 * rng.standard_normal((c, 200))[codes]
+    options = {"reg": "tuned", "n_components": rank, "cv": 5}
+    options |= {"n_permutations": 3, "random_state": 0}
+    for dtype in ("float32", "float64"):
+        result = cross_validate(X, codes, dtype=dtype, **options)
+        assert result.scores >= (0.6 if rank == 1 else 0.95)
+        assert np.isfinite(result.null).all()
+    model = KernelFDA(reg="tuned", n_components=rank).fit(X, codes)
+    assert model.lambda_ > 0
+
+
+@pytest.mark.parametrize("rank", [None, 1])
+@pytest.mark.parametrize("c", FEW)
+def test_penalties_that_leave_nothing_within_classes_but_rounding_are_skipped(c, rank):
+    rng, codes = np.random.default_rng(1), np.arange(40) % c
+    X = rng.standard_normal((c, 6))[codes] + 1e-9 * rng.standard_normal((40, 6))
+    reg = [1.0, 1e-2, 1e-15, 1e-16, 1e-17]
+    result = cross_validate(X, codes, reg=reg, cv=5, n_components=rank)
+    criteria = result.penalty["criterion"][:, 0]
+    assert np.isfinite(criteria[:, :2]).all()
+    assert np.isnan(criteria[:, 2:]).any(axis=1).all()
+
+
+def test_leaving_out_the_only_group_of_a_training_set():
+    X, codes, _ = mixed_units(2, 4)
+    groups = np.arange(23) % 2
+    with pytest.raises(ValueError, match=r"single group\. Use three or more groups"):
+        cross_validate(X, codes, groups=groups, reg="tuned")
+    with pytest.raises(ValueError, match="single group"):
+        KernelFDA(reg="tuned").fit(X, codes, groups=np.zeros(23))
+
+
+# ------------------------------------------------------------------------------- maps
+
+
+N_MAPS, SEED = 26, 3
+OF_MAPS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [8, 11, 7]))
+#: Small enough that neighbouring folds and times choose differently.
+GRID = [Ridge(lam) for lam in (300.0, 40.0, 5.0, 0.7)]
+CV = KFold(3, shuffle=True, random_state=0)
+
+
+def over_time(p, n_times=3, seed=0, codes=OF_MAPS):
+    """Return (n, p, n_times); classes differ, in other ways at other times."""
+    rng = np.random.default_rng(seed)
+    means = 0.6 * rng.standard_normal((3, p, n_times))
+    means += means.mean(axis=2, keepdims=True)
+    noise = rng.standard_normal((len(codes), p, n_times))
+    return 2.0 + means[codes] + noise * np.geomspace(2, 0.5, p)[:, None]
+
+
+def aslist(kernel):
+    return kernel if isinstance(kernel, list) else [kernel]
+
+
+@pytest.mark.parametrize("cv", [CV, ShuffleSplit(4, test_size=5, random_state=0)])
+def test_patterns_of_chosen_models(cv):
+    X = over_time(4, 4)
+    epochs = build.epochs(X, OF_MAPS, units={}, sfreq=10.0)
+    result = decode_epochs(epochs, OF_MAPS, reg=Tuned(GRID), cv=cv, scale=None)
+    differ, rows = 0, np.arange(N_MAPS)
+    for t in range(4):
+        signal = X[:, :, t]
+        problem = Problem(signal, OF_MAPS, None)
+        lambdas = result.lambdas[t]
+        folds = [
+            refit_patterns(problem, train, lam)
+            for lam, (train, _) in zip(lambdas, result.folds, strict=True)
+        ]
+        differ += len(np.unique(lambdas)) > 1
+        splits = list(LeaveOneOut().split(rows))
+        given = [linear_kernel(signal)], [[r.lam for r in GRID]], OF_MAPS, rows, splits
+        lam = reference.choose(*given, 3)[1]
+        plan = prepare(make_hat(signal, Linear(), Ridge(lam)), None)
+        expected = class_patterns(plan, OF_MAPS, 3, signal)
+        expected["class"] = refit_patterns(problem, rows, lam)
+        expected["class_folds"] = np.mean(folds, axis=0)
+        for kind, values in result.pattern_maps.items():
+            assert_allclose(values[t], expected[kind], rtol=0, atol=1e-9)
+    assert differ  # else one penalty would do for all folds
+    maps = generalize_epochs(epochs, OF_MAPS, reg=Tuned(GRID), cv=cv, scale=None)
+    for kind, values in maps.pattern_maps.items():
+        assert_allclose(values, result.pattern_maps[kind], rtol=0, atol=1e-10)
+
+
+#: Penalties relative to each kernel.
+RATIOS = [3.0, 0.3, 0.03, 0.003]
+#: What is chosen from, and an approximation.
+CHOICES = {
+    "linear": ("linear", None),
+    "rbf": ("rbf", None),
+    "list": (["linear", RBF(0.02), "rbf"], None),
+    "list, not free of shifts": ([Polynomial(2, gamma=0.05), "linear"], None),
+    "landmarks": (RBF(0.05), Nystrom(9, "uniform")),
+    "all landmarks, list": (["linear", RBF(0.02)], Nystrom(N_MAPS)),
+}
+
+
+def assert_made_of_plain_maps(choice, X, *others, **options):
+    """Assert that each fold has the predictions of the model that it has chosen."""
+    kernel, options["approx"] = CHOICES[choice]
+    tuned, chosen = Tuned(RATIOS), set()
+    result = generalize_arrays(X, OF_MAPS, *others, kernel=kernel, reg=tuned, **options)
+    plain = [
+        [
+            generalize_arrays(X, OF_MAPS, *others, kernel=k, reg=r, **options)
+            for r in RATIOS
+        ]
+        for k in aslist(kernel)
+    ]
+    for t, (fold, (_, test)) in product(range(X.shape[2]), enumerate(result.folds)):
+        maps, lam = plain[result.penalty["kernel"][t, fold]], result.lambdas[t, fold]
+        (index,) = np.flatnonzero(
+            [np.isclose(m.lambdas[t], lam, 1e-9, 0) for m in maps]
+        )
+        predicted = result.predicted[t][:, test]
+        assert_array_equal(predicted, maps[index].predicted[t][:, test])
+        chosen.add(index)
+    # Else one penalty would do for all; where all fit well, one does.
+    assert len(chosen) > 1 or X.shape[1] > N_MAPS or others
+    return result, {"kernel": kernel, "reg": tuned} | options
+
+
+@pytest.mark.some(9)
+@pytest.mark.parametrize("others", [False, True], ids=["times", "others"])
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("p", [4, 30])
+def test_maps_are_made_of_plain_maps(choice, p, others):
+    X, y_test = over_time(p), np.arange(15) % 3
+    if others:
+        X_test = over_time(p, 2, seed=0, codes=y_test)
+        assert_made_of_plain_maps(choice, X, X_test, y_test=y_test)
+        return
+    result, options = assert_made_of_plain_maps(choice, X, cv=CV)
+    for t in range(3):
+        alone = cross_validate(X[:, :, t], OF_MAPS, **options)
+        assert_allclose(result.lambdas[t], alone.lambdas, rtol=1e-12, atol=0)
+        assert_array_equal(result.predicted[t, t], alone.predicted)
+
+
+def test_maps_of_reduced_rank_and_overlapping_folds():
+    X = over_time(4, 2)
+    options = {"cv": ShuffleSplit(3, test_size=6, random_state=1), "n_components": 1}
+    options |= {"reg": Tuned(GRID), "n_permutations": 3, "random_state": 0}
+    result, expected = (
+        f(X, OF_MAPS, **options) for f in (generalize_arrays, decode_arrays)
+    )
+    assert_array_equal(np.diagonal(result.predicted).T, expected.predicted)
+    null = np.diagonal(result.null, axis1=1, axis2=2)
+    assert_allclose(null, expected.null, rtol=0, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:1 of 8 features hold NaN")
+def test_a_kernel_by_places_is_that_of_a_sphere():
+    X = over_time(8)[:, :, 0]
+    X[:, 4] = 1.0  # nothing to decode there
+    adjacency = (np.eye(8, k=1) + np.eye(8, k=-1) + np.eye(8)) > 0
+    lattice = GraphSmooth(adjacency & ~np.eye(8, dtype=bool))
+    options = {"reg": Tuned(GRID), "cv": CV, "random_state": SEED}
+    given = {"adjacency": adjacency, "standardize": False}
+    kernels = [lattice, RBF(0.02)]
+    result = searchlight(X, OF_MAPS, kernel=kernels, **given, **options)
+    assert np.isnan([result.scores[4], *result.lambdas[4]]).all()
+    assert (result.penalty["kernel"][4] == -1).all()
+    for i in (0, 3, 7):
+        columns = np.setdiff1d(np.flatnonzero(adjacency[i]), [4])
+        kernels = [lattice.take(columns), RBF(0.02)]
+        alone = cross_validate(X[:, columns], OF_MAPS, kernel=kernels, **options)
+        assert_array_equal(result.predicted[i], alone.predicted)
+        for name in ("lambda", "kernel", "criterion"):
+            values = result.penalty[name][i]
+            assert_allclose(values, alone.penalty[name], rtol=1e-8, atol=1e-10)
+
+
+class Rbf:
+    """A kernel that is written with its address."""
+
+    def __call__(self, X, Y):
+        return rbf_kernel(X, Y, gamma=0.05)
+
+
+def test_a_checkpoint_knows_the_groups_and_the_values_of_kernels(tmp_path):
+    X, path = over_time(4)[:, :, 0], tmp_path / "run"
+    regions = np.array([1, 1, 2, 2])
+
+    def compute(groups=None, kernel=None, grid=GRID):
+        kernels = [Rbf() if kernel is None else kernel, "linear"]
+        options = {"reg": Tuned(grid), "cv": CV, "groups": groups}
+        options |= {"labels_img": regions, "standardize": False, "checkpoint": path}
+        return decode_regions(X, OF_MAPS, kernel=kernels, **options)
+
+    expected = compute()
+    assert compute().scores.tolist() == expected.scores.tolist()
+    with pytest.raises(ValueError, match="roups"):
+        compute(np.arange(N_MAPS) % 5)
+    with pytest.raises(ValueError, match="the data of the kernel's values differ"):
+        compute(kernel=lambda X, Y: 2 * Rbf()(X, Y))
+    with pytest.raises(ValueError, match=r"reg was .* and is .*Tuned\("):
+        compute(grid=GRID[1:])
+
+
+# ---------------------------------------------------------------------- honest on noise
+
+
+@pytest.mark.slow
+def test_p_values_are_uniform_on_noise():
+    p, ties = [], np.random.default_rng(0)
+    options = {"reg": np.geomspace(0.01, 10, 5), "cv": 5, "n_permutations": 39}
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((30, 12)), rng.permutation(np.arange(30) % 2)
+        result = cross_validate(X, y, random_state=seed, **options)
+        larger = (result.null > result.scores + 1e-9).sum()
+        tied = (abs(result.null - result.scores) <= 1e-9).sum()
+        p.append((larger + ties.uniform() * (1 + tied)) / (1 + len(result.null)))
+    assert kstest(p, "uniform").pvalue > 0.01
+
+
+@pytest.mark.slow
+def test_no_leakage_on_noise():
+    grid = np.geomspace(1e-4, 1e3, 30)
+    honest, leaky = [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((40, 20))
+        y = rng.permutation(np.arange(40) % 2)
+        cv = StratifiedKFold(10)
+        tuned = Tuned(grid)
+        honest.append(cross_validate(X, y, reg=tuned, cv=cv).scores)
+        scores = [cross_validate(X, y, reg=reg, cv=cv).scores for reg in grid]
+        leaky.append(max(scores))
+    error = np.std(honest) / np.sqrt(len(honest))
+    assert abs(np.mean(honest) - 0.5) < 3 * error
+    assert np.mean(leaky) > 0.5 + 5 * error

@@ -6,9 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.linalg import hadamard
 from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf_shrinkage, oas
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import StratifiedKFold
 
 from mvpa_kfda import (
     RBF,
@@ -23,6 +21,7 @@ from mvpa_kfda.kfda.hat import centre_gram, hat_from_gram, make_hat, scatter_mom
 from mvpa_kfda.kfda.kernels import Linear, Nystrom, Penalty, Precomputed
 from mvpa_kfda.kfda.penalties import (
     Auto,
+    Farthest,
     candidates,
     check_method,
     check_reg,
@@ -57,7 +56,7 @@ def both_moments(X):
     ]
 
 
-# The numbers
+# ------------------------------------------------------------------------- the numbers
 
 
 @by_size
@@ -80,26 +79,36 @@ def test_moments_of_features_and_of_their_kernel(n, p):
 
 @by_size
 @pytest.mark.parametrize("reg", REGS, ids=str)
-def test_lambda_is_the_same_by_both_routes(reg, n, p):
-    primal, dual = both_moments(make_data(n, p))
-    lam = resolve_penalty(reg, primal)
+def test_lambda_is_the_same_by_both_routes_in_any_unit(reg, n, p):
+    X = make_data(n, p)
+    lam, dual = (resolve_penalty(reg, each) for each in both_moments(X))
     assert isinstance(lam, float)
     assert lam > 0
-    assert lam == pytest.approx(resolve_penalty(reg, dual), rel=1e-9)
-
-
-@by_size
-@pytest.mark.parametrize("reg", REGS, ids=str)
-def test_lambda_is_in_the_squared_unit_of_the_features(reg, n, p):
-    X, unit = make_data(n, p), 1e-6
-    lam, other = (resolve_penalty(reg, both_moments(x)[0]) for x in (X, unit * X))
+    assert lam == pytest.approx(dual, rel=1e-9)
+    other = resolve_penalty(reg, both_moments(1e-6 * X)[0])
     if isinstance(reg, Ridge):
         assert lam == other == 2.5
     else:
-        assert other == pytest.approx(unit**2 * lam, rel=1e-6)
+        assert other == pytest.approx(1e-12 * lam, rel=1e-6)
 
 
-# Degrees of freedom
+def test_the_farthest_trial_is_told_by_its_distance_from_the_others():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 6))
+    X[7] = 1e4 * rng.standard_normal(6)
+    far = Farthest.of(np.square(centred(X)).sum(axis=1))
+    others = np.delete(X, 7, axis=0)
+    rest = np.square(centred(others)).sum() / 19
+    assert far.trial == 7
+    assert far.rest == pytest.approx(rest, rel=1e-6)
+    distance = np.linalg.norm(X[7] - others.mean(axis=0))
+    assert far.times == pytest.approx(distance / np.sqrt(rest), rel=1e-6)
+    assert far.words(3).startswith("Trial 3 (counted from 0) is ")
+    three = Farthest.of(np.square([-1.0, -1.0, 2.0]))  # of which two are the same
+    assert (three.trial, three.rest < 1e-12) == (2, True)
+
+
+# ------------------------------------------------------------------ degrees of freedom
 
 
 @pytest.mark.parametrize("kernel", [Linear(), RBF(), RBF(0.05)], ids=repr)
@@ -114,15 +123,7 @@ def test_degrees_of_freedom_are_the_trace_of_the_hat(kernel, n, p):
         assert hat.degrees_of_freedom == pytest.approx(df, abs=1e-8)
 
 
-def test_more_degrees_of_freedom_are_a_smaller_penalty():
-    moments = both_moments(make_data(40, 6))[0]
-    lams = [resolve_penalty(DegreesOfFreedom(df), moments) for df in (1.5, 3, 6)]
-    assert lams[0] > lams[1] > lams[2]
-
-
-@pytest.mark.parametrize(
-    ("n", "p", "rank"), [(40, 6, 6), (20, 50, 19)], ids=["n > p", "n < p"]
-)
+@pytest.mark.parametrize(("n", "p", "rank"), [(40, 6, 6), (20, 50, 19)])
 def test_too_many_degrees_of_freedom(n, p, rank):
     X, y = make_data(n, p), np.arange(n) % 2
     for df in (rank + 1, rank + 2, n, n + 1):
@@ -147,7 +148,15 @@ def test_dependent_features_are_no_directions():
             hat_from_gram(Z @ Z.T, DegreesOfFreedom(rank + 1))
 
 
-# Shrinkage
+def test_degrees_of_freedom_of_white_features_are_a_plain_ratio():
+    # With p equal eigenvalues s, df = 1 + p s / (s + lambda).
+    X = hadamard(16)[:, 1:8] / 3
+    for df in np.linspace(1.01, 7.99, 50):
+        lam = resolve_penalty(DegreesOfFreedom(df), both_moments(X)[0])
+        assert lam == pytest.approx(16 / 9 * (8 - df) / (df - 1), rel=1e-9)
+
+
+# --------------------------------------------------------------------------- shrinkage
 
 
 @by_size
@@ -172,97 +181,45 @@ def test_shrinkage_of_other_kernels_is_by_trials():
         assert lam == pytest.approx(0.25 * trace / 20, rel=1e-12)
 
 
-@pytest.mark.parametrize(("n", "p"), [(40, 6), (24, 50)], ids=["n > p", "n < p"])
-@pytest.mark.parametrize("gamma", [0.02, 0.3, 0.9])
-def test_shrinkage_is_that_of_sklearn_by_the_stated_relation(gamma, n, p):
-    X = make_data(n, p)
-    y = np.random.default_rng(1).permutation((np.arange(n) < 0.6 * n).astype(int))
-    X[y == 1] += 1.0
-    cv = StratifiedKFold(4)
-    result = cross_validate(X, y, reg=Shrinkage(gamma), cv=cv)
-    total = np.square(centred(X)).sum()
-    for train, test in cv.split(X, y):
-        groups = [X[train][y[train] == k] for k in (0, 1)]
-        within = sum(np.square(centred(group)).sum() for group in groups)
-        ratio = gamma / (1 - gamma) * total / within
-        theirs = ratio / (1 + ratio)
-        lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=theirs)
-        decision = lda.fit(X[train], y[train]).decision_function(X[test])
-        decision -= np.log(len(groups[1]) / len(groups[0]))  # its priors
-        # Their covariance is (1 - gamma') (S_w + lambda I) / N.
-        scores = result.class_scores[test] * len(train) / (1 - theirs)
-        ours = scores[:, 1] - scores[:, 0]
-        scale = np.abs(decision).max()
-        assert_allclose(ours, decision, rtol=0, atol=1e-8 * scale)
-
-
 @pytest.mark.parametrize("name", ["ledoit_wolf", "oas"])
 @by_size
 def test_estimated_shrinkage_is_that_of_sklearn(name, n, p):
-    X, y = make_data(n, p), np.arange(n) % 2
+    X = make_data(n, p)
     gamma = ledoit_wolf_shrinkage(X) if name == "ledoit_wolf" else oas(X)[1]
-    result = cross_validate(X, y, reg=name, cv=5)
+    lam = resolve_penalty(name, both_moments(X)[0])
     trace = np.square(centred(X)).sum()
     if p == 1:  # there is nothing to shrink towards
         assert gamma == 0
-        assert result.lambdas == pytest.approx(1e-8 * trace / n, rel=1e-12)
-    else:
-        assert 0 < gamma < 1
-        lam = gamma / (1 - gamma) * trace / p
-        assert result.lambdas == pytest.approx(lam, rel=1e-9)
-        fitted = KernelFDA(reg=name).fit(X, y)
-        assert fitted.lambda_ == pytest.approx(lam, rel=1e-9)
+        assert lam == pytest.approx(1e-8 * trace / n, rel=1e-12)
+        return
+    assert 0 < gamma < 1
+    assert lam == pytest.approx(gamma / (1 - gamma) * trace / p, rel=1e-9)
+    # A quadratic penalty is a linear kernel of other features.
+    omega = np.linspace(0.5, 2.0, p)
+    plain = make_hat(X / np.sqrt(omega), Linear(), name).lam
+    assert make_hat(X, Penalty(np.diag(omega)), name).lam == pytest.approx(plain, 1e-9)
 
 
 @pytest.mark.parametrize("name", ["ledoit_wolf", "oas"])
-@pytest.mark.parametrize(("n", "p"), [(40, 6), (20, 50)], ids=["n > p", "n < p"])
-def test_estimated_shrinkage_of_whitened_features(name, n, p):
-    # A quadratic penalty is a linear kernel of other features.
-    X, y = make_data(n, p), np.arange(n) % 2
-    omega = np.diag(np.linspace(0.5, 2.0, p))
-    kernel = Penalty(omega)
-    plain = cross_validate(X / np.sqrt(np.diag(omega)), y, reg=name, cv=5)
-    result = cross_validate(X, y, kernel=kernel, reg=name, cv=5)
-    assert result.lambdas == pytest.approx(plain.lambdas, rel=1e-9)
+def test_estimates_without_noise_or_structure_are_bounded(name):
+    def relative(X):
+        moments = both_moments(X)[0]
+        return resolve_penalty(name, moments) / moments.scale
 
-
-def test_estimates_without_noise_or_structure_are_bounded():
-    rng = np.random.default_rng(0)
-    sphere = rng.standard_normal((4000, 3))
+    sphere = np.random.default_rng(0).standard_normal((4000, 3))
     one_line = np.outer(np.arange(400.0), [1.0, 2.0, 3.0]) + 1e-9 * sphere[:400]
     for X in (sphere, one_line):
-        for moments in both_moments(X)[:1]:
-            for name in ("ledoit_wolf", "oas"):
-                lam = resolve_penalty(name, moments) / moments.scale
-                assert 1e-8 <= lam <= 1e3
-
-
-@pytest.mark.parametrize("name", ["ledoit_wolf", "oas"])
-@pytest.mark.parametrize("scale", [1.0, 0.1, 3**-0.5])
-def test_white_features_are_shrunk_altogether(name, scale):
+        assert 1e-8 <= relative(X) <= 1e3
     # Squares are alike and products zero, up to rounding, which should not decide.
-    moments = both_moments(scale * hadamard(8)[:, 1:5])[0]
-    assert resolve_penalty(name, moments) == pytest.approx(1e3 * moments.scale)
-
-
-@pytest.mark.parametrize("name", ["ledoit_wolf", "oas"])
-def test_no_more_than_everything_is_shrunk(name):
+    for unit in (1.0, 0.1, 3**-0.5):
+        assert relative(unit * hadamard(8)[:, 1:5]) == pytest.approx(1e3)
     # Noise that looks whiter than noise would: scikit-learn's estimate is 1.
     X = np.random.default_rng(1).standard_normal((12, 4))
     assert (ledoit_wolf_shrinkage(X) if name == "ledoit_wolf" else oas(X)[1]) == 1
-    moments = both_moments(X)[0]
-    assert resolve_penalty(name, moments) == pytest.approx(1e3 * moments.scale)
+    assert relative(X) == pytest.approx(1e3)
 
 
-def test_degrees_of_freedom_of_white_features_are_a_plain_ratio():
-    # With p equal eigenvalues s, df = 1 + p s / (s + lambda).
-    X = hadamard(16)[:, 1:8] / 3
-    for df in np.linspace(1.01, 7.99, 50):
-        lam = resolve_penalty(DegreesOfFreedom(df), both_moments(X)[0])
-        assert lam == pytest.approx(16 / 9 * (8 - df) / (df - 1), rel=1e-9)
-
-
-# The grid of a tuned penalty
+# --------------------------------------------------------- the grid of a tuned penalty
 
 
 @pytest.mark.parametrize("kernel", [Linear(), RBF(), RBF(1.0)], ids=repr)
@@ -311,90 +268,53 @@ def test_a_number_that_equals_a_penalty_by_chance():
     assert result.penalty["grid"].shape == (2, 2)
 
 
-def test_tuned_is_a_parameter_of_estimators():
-    model = clone(KernelFDA(reg=Tuned([0.1, 1.0])))
-    assert model.reg == Tuned([0.1, 1.0])
-    assert repr(Tuned()).startswith("Tuned(grid='auto'")
+# --------------------------------------------------------------------------- bad input
 
 
-# Bad input
-
-
-@pytest.mark.parametrize("value", [0, -1.0, np.nan, np.inf])
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (Ridge, "lambda"),
-        (lambda value: Tuned([0.1, value]), "grid"),
-        (check_reg, "reg"),
-    ],
-    ids=["Ridge", "Tuned", "reg"],
-)
-def test_values_that_are_not_above_zero(make, name, value):
-    message = f"Invalid value for '{name}': {value}. Allowed: a finite number above"
-    with pytest.raises(ValueError, match=message):
-        make(value)
-
-
-@pytest.mark.parametrize("value", ["0.3", None, True, 1j])
-@pytest.mark.parametrize("make", [Ridge, Shrinkage, DegreesOfFreedom, check_reg])
-def test_values_that_are_no_numbers(make, value):
-    with pytest.raises(
-        TypeError, match=r"Invalid value for .* of type .*Allowed: a num"
-    ):
-        make(value)
-
-
-def test_shares_and_degrees_of_freedom_out_of_range():
-    for gamma in (1, 1.5, 0, -1, np.nan, np.inf):
-        with pytest.raises(ValueError, match="between 0 and 1, both excluded"):
-            Shrinkage(gamma)
-    for df in (1, 0.5, 0, -1, np.nan, np.inf):
-        with pytest.raises(ValueError, match="of more than 1, which the intercept tak"):
-            DegreesOfFreedom(df)
-    with pytest.raises(TypeError, match=r"'df': '10' of type str.*more than 1, whic"):
-        DegreesOfFreedom("10")
-
-
-@pytest.mark.parametrize("regs", [[0.1, 1.0], (0.1, Ridge(1)), np.array([0.1, 1])])
-def test_several_penalties_are_tuned(regs):
-    assert check_reg(regs) == Tuned(regs)
-    for make in (Ridge, Shrinkage, DegreesOfFreedom):
-        with pytest.raises(TypeError, match=r"Invalid value for .* of type .*Allowed"):
-            make(regs)
-
-
-def test_unknown_penalties_are_told_of_all():
-    for reg in ("ledoit", "Tuned", None, Ridge, Tuned):
-        with pytest.raises(
-            TypeError, match=r"Shrinkage\(gamma\).*'tuned'.*'oas'.*list"
-        ):
-            cross_validate(make_data(20, 3), np.arange(20) % 2, reg=reg)
-
-
-def test_names_are_resolved():
+def test_what_penalties_are_taken_for():
     assert check_reg("tuned") == Tuned()
     assert check_reg("oas") == "oas"
     assert check_reg(2) == 2.0
     assert check_reg(Ridge(3)) == Ridge(3)
+    for regs in ([0.1, 1.0], (0.1, Ridge(1)), np.array([0.1, 1])):
+        assert check_reg(regs) == Tuned(regs)
+    model = clone(KernelFDA(reg=Tuned([0.1, 1.0])))
+    assert model.reg == Tuned([0.1, 1.0])
+    assert repr(Tuned()).startswith("Tuned(grid='auto'")
+    check_method(Penalty(np.eye(2)), "oas")
 
 
-@pytest.mark.parametrize(
-    "grid", [[], (), np.array([]), np.array(0.3), 0.3, None, "log", "0.1"]
-)
-def test_grids_that_are_none(grid):
-    with pytest.raises(
-        ValueError, match=r"'grid' of Tuned: .*'auto', or a list of numbers above"
-    ):
-        Tuned(grid)
+def grid(value):
+    return Tuned([0.1, value])
 
 
-@pytest.mark.parametrize("grid", [["0.1"], [None], [[0.1, 1.0]], [True], np.eye(2)])
-def test_grids_of_other_things(grid):
-    with pytest.raises(
-        TypeError, match=r"'grid'.*a number above zero\. Or a Ridge objec"
-    ):
-        Tuned(grid)
+ABOVE, NUMBER = "{}. Allowed: a finite number above", "of type .*Allowed: a num"
+SHARE, MORE = "between 0 and 1, both excluded", "of more than 1, which the intercept"
+ITEM, GRID = r"a number above zero\. Or a Ridge objec", "of Tuned: .*'auto', or a list"
+ALL = r"Shrinkage\(gamma\).*'tuned'.*'oas'.*list"
+#: What makes a penalty, values that are refused, the error, and its message.
+WRONG = [
+    (Ridge, [0, -1.0, np.nan, np.inf], ValueError, f"'lambda': {ABOVE}"),
+    (grid, [0, -1.0, np.nan, np.inf], ValueError, f"'grid': {ABOVE}"),
+    (check_reg, [0, -1.0, np.nan, np.inf], ValueError, f"'reg': {ABOVE}"),
+    (Ridge, ["0.3", None, True, 1j, [0.1, 1.0]], TypeError, NUMBER),
+    (Shrinkage, ["0.3", None, True, 1j, (0.1, Ridge(1))], TypeError, NUMBER),
+    (DegreesOfFreedom, ["0.3", None, True, 1j, [2, 3]], TypeError, NUMBER),
+    (check_reg, ["0.3", None, True, 1j], TypeError, NUMBER),
+    (check_reg, ["ledoit", "Tuned", None, Ridge, Tuned], TypeError, ALL),
+    (Shrinkage, [1, 1.5, 0, -1, np.nan, np.inf], ValueError, SHARE),
+    (DegreesOfFreedom, [1, 0.5, 0, -1, np.nan, np.inf], ValueError, MORE),
+    (DegreesOfFreedom, ["10"], TypeError, f"'df': '10' of type str.*{MORE[3:]}"),
+    (Tuned, [["0.1"], [None], [[0.1, 1.0]], [True], np.eye(2)], TypeError, ITEM),
+    (Tuned, [[], (), np.array([]), np.array(0.3), 0.3, None, "log"], ValueError, GRID),
+]
+
+
+@pytest.mark.parametrize(("make", "values", "error", "message"), WRONG)
+def test_wrong_penalties_are_refused(make, values, error, message):
+    for value in values:
+        with pytest.raises(error, match=message.format(value)):
+            make(value)
 
 
 def test_estimates_need_features():

@@ -35,7 +35,7 @@ from mvpa_kfda.kfda.folds import Folds, make_folds
 from mvpa_kfda.kfda.kernels import Callable
 from mvpa_kfda.kfda.preprocess import FoldPreprocessing
 from mvpa_kfda.metrics.scores import METRICS
-from tests import reference
+from tests import build, reference
 from tests.build import codes_of, words
 
 SEED = 5
@@ -57,8 +57,6 @@ KERNELS = {
     ),
     Callable(laplacian_kernel): lambda X: laplacian_kernel,
 }
-by_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=words)
-by_size = pytest.mark.parametrize("p", [4, 45], ids=["n > p", "n < p"])
 
 
 def make_data(codes, p, n_times=3, seed=0):
@@ -210,78 +208,9 @@ def force_route(monkeypatch, features):
 both_routes = pytest.mark.parametrize("features", [True, False], ids=["weights", "K"])
 FIVE = ms.KFold(5, shuffle=True, random_state=0)  # test sets of 6, 6, 6, 6 and 5
 
-# --------------------------------------------------------------- kernels and classes
 
+# ------------------------------------------------------- kernels, classes, folds, tests
 
-@pytest.mark.some(6)
-@by_size
-@by_kernel
-def test_kernels(kernel, p):
-    """Train and test at every time, fewer and more features than trials."""
-    folds = make_folds(FIVE, CODES)
-    assert_equals_oracle(Problem(CODES, make_data(CODES, p), None, folds, kernel))
-
-
-@pytest.mark.some(11)
-@both_routes
-@pytest.mark.parametrize("p", [1, 3, 13, 14, 15, 28, 29, 30, 80])
-def test_routes_of_the_linear_kernel(monkeypatch, p, features):
-    """Weights and cross-kernels are one model, around every size that switches."""
-    force_route(monkeypatch, features)
-    folds = make_folds(ms.KFold(4), CODES)
-    assert_equals_oracle(Problem(CODES, make_data(CODES, p), None, folds))
-
-
-def test_the_cheaper_route_is_taken():
-    folds = make_folds(FIVE, CODES)
-    for p, n_permutations, features in [
-        (4, 100, True),
-        (45, 100, False),
-        (28, 0, True),
-    ]:
-        problem = Problem(
-            CODES, make_data(CODES, p), None, folds, n_permutations=n_permutations
-        )
-        positions = problem.positions()
-        (model, *_) = positions.models(range(1), problem.task)
-        assert model.chunks.n_columns == 1 + (p if features else N)
-    problem.kernel = RBF()
-    (model, *_) = problem.positions().models(range(1), problem.task)
-    assert model.chunks.n_columns == 1 + N
-
-
-@pytest.mark.some(10)
-@by_size
-@pytest.mark.parametrize("kernel", [Linear(), RBF()], ids=repr)
-@pytest.mark.parametrize(
-    "counts", [(12, 12), (17, 5), (5,) * 7, (14, 3, 4), (3, 4, 14)]
-)
-def test_classes(counts, kernel, p):
-    """Two, three and seven classes, equally large and not."""
-    codes = codes_of(counts)
-    folds = make_folds(ms.KFold(4, shuffle=True, random_state=1), codes)
-    assert_equals_oracle(Problem(codes, make_data(codes, p, 2), None, folds, kernel))
-
-
-def test_more_classes_than_features():
-    codes = codes_of((4,) * 14)
-    folds = make_folds(ms.KFold(4), codes)
-    problem = Problem(codes, make_data(codes, 3, 2), None, folds, n_permutations=3)
-    assert_equals_oracle(problem)
-
-
-def test_more_classes_than_a_byte_holds():
-    codes = np.arange(260) % 130
-    rng = np.random.default_rng(0)
-    data = 3 * rng.standard_normal((2, 130, 40))[:, codes]
-    data += rng.standard_normal(data.shape)
-    folds = make_folds(ms.KFold(2), codes)
-    problem = Problem(codes, data, None, folds, n_permutations=0)
-    expected = assert_equals_oracle(problem, rtol=1e-7)
-    assert expected.predictions.max() > 127
-
-
-# ------------------------------------------------------------------------------ folds
 
 ROWS = np.arange(N)
 FOLDS = {
@@ -299,76 +228,97 @@ FOLDS = {
         for test in (np.arange(9), np.array([4]), np.array([20, 3, 11, 2, 28]))
     ],
 }
+
+
+#: What is tested: the training trials at all times, the same trials in other epochs,
+#: by another labelling, or other trials, for which there are no folds.
+TESTED = ["times", "epochs", "labels", "others"]
+#: Features, around every number at which the route of the linear kernel changes.
+P = [1, 3, 4, 13, 14, 15, 28, 29, 30, 45, 80]
+COUNTS = [(9, 12, 8), (18, 11), (6, 5, 6, 6, 6), (19, 5, 5), (5, 5, 19)]
+LINEAR = [Linear()] * 5  # by either route
+DRAWN = build.spread(
+    80, [*KERNELS, *LINEAR], P, COUNTS, FOLDS, TESTED, [True, False], seed=2
+)
+
+
+@pytest.mark.some(60)
+@pytest.mark.filterwarnings("ignore:permute='free'")
+@pytest.mark.parametrize(
+    ("kernel", "p", "counts", "name", "tested", "features"),
+    DRAWN,
+    ids=["-".join(map(words, row)) for row in DRAWN],
+)
+def test_any_models_are_applied_to_any_trials(
+    kernel, p, counts, name, tested, features, monkeypatch
+):
+    if kernel == Linear():
+        force_route(monkeypatch, features)
+    codes, n_permutations = codes_of(counts), 2 if name == "LeaveOneOut" else 4
+    data, true, data_test = make_data(codes, p, 2), None, None
+    folds = None if tested == "others" else make_folds(FOLDS[name], codes)
+    if tested == "epochs":
+        data_test = make_data(codes, p, 3, seed=4)
+    elif tested == "labels":
+        true = np.random.default_rng(0).permutation(codes)
+    elif tested == "others":
+        true = codes_of([max(1, count // 2) for count in counts], seed=8)
+        data_test = make_data(true, p, 3, seed=3) * 1.5 + 0.5
+    given = codes, data, data_test, folds, kernel
+    assert_equals_oracle(Problem(*given, n_permutations=n_permutations, true=true))
+
+
+def test_more_classes_than_a_byte_holds():
+    codes = np.arange(260) % 130
+    rng = np.random.default_rng(0)
+    data = 3 * rng.standard_normal((2, 130, 40))[:, codes]
+    data += rng.standard_normal(data.shape)
+    folds = make_folds(ms.KFold(2), codes)
+    problem = Problem(codes, data, None, folds, n_permutations=0)
+    expected = assert_equals_oracle(problem, rtol=1e-7)
+    assert expected.predictions.max() > 127
+
+
 SETTINGS = {
     "weights": (Linear(), True, 4),
     "weights, n < p": (Linear(), True, 45),
     "K": (Linear(), False, 4),
     "rbf": (RBF(), False, 4),
 }
+
+
 settings = pytest.mark.parametrize("setting", SETTINGS)
 
 
-@pytest.mark.some(19)
-@settings
-@pytest.mark.filterwarnings("ignore:permute='free'")
-@pytest.mark.parametrize("name", FOLDS)
-def test_folds(monkeypatch, name, setting):
-    """Partitions, equal and not, and test sets that overlap or miss trials."""
-    kernel, features, p = SETTINGS[setting]
-    force_route(monkeypatch, features)
-    folds = make_folds(FOLDS[name], CODES)
-    n_permutations = 2 if name == "LeaveOneOut" else 4
-    data = make_data(CODES, p, 2)
-    problem = Problem(
-        CODES, data, None, folds, kernel, n_permutations=n_permutations, permute="free"
-    )
-    assert_equals_oracle(problem)
-
-
-@pytest.mark.some(11)
-@settings
-@pytest.mark.parametrize("rare", [0, 1, 2])
-@pytest.mark.parametrize("cv", [ms.KFold(2), ms.KFold(3)], ids=repr)
-def test_a_class_absent_from_training(monkeypatch, cv, rare, setting):
-    """Whichever class drops out of a training fold: its score is minus infinity."""
-    kernel, features, p = SETTINGS[setting]
-    force_route(monkeypatch, features)
-    counts = [7, 6, 5]
-    counts[rare] = 2
-    codes = codes_of(counts, seed=1)
-    problem = Problem(
-        codes, make_data(codes, p, 2), None, make_folds(cv, codes), kernel
-    )
-    problem.n_permutations = 25
-    expected = assert_equals_oracle(problem)
-    absent = np.isneginf(expected.class_scores).any(axis=(0, 1, 2, 3))
-    assert absent[rare]
+#: Class codes, and folds that train without some of the classes.
+ABSENT = {
+    **{
+        f"{rare} of three": (codes_of(counts, 1), ms.KFold(2))
+        for rare, counts in enumerate([(2, 6, 5), (7, 2, 5), (7, 6, 2)])
+    },
+    "two of four": (codes_of((2, 2, 6, 2), 3), ms.ShuffleSplit(6, test_size=0.5)),
+    "all but the first": (np.isin(np.arange(10), [1, 6]) + 0, ms.KFold(2)),
+    "all but the last": ((~np.isin(np.arange(10), [1, 6])) + 0, ms.KFold(2)),
+}
 
 
 @settings
-@pytest.mark.parametrize("alone", [0, 1])
+@pytest.mark.parametrize("name", ABSENT)
 @pytest.mark.filterwarnings("ignore:All trials of class")
-def test_one_class_in_training(monkeypatch, alone, setting):
-    """A training fold of one class predicts that class."""
+def test_classes_absent_from_training(monkeypatch, name, setting):
+    """Their score is minus infinity; one class alone is predicted."""
     kernel, features, p = SETTINGS[setting]
     force_route(monkeypatch, features)
-    codes = np.where(np.isin(np.arange(10), [1, 6]), 1 - alone, alone)
-    problem = Problem(
-        codes, make_data(codes, p, 2), None, make_folds(ms.KFold(2), codes), kernel
-    )
-    problem.n_permutations = 30
-    expected = assert_equals_oracle(problem)
-    finite = np.isfinite(expected.class_scores).sum(axis=-1)
-    assert finite.min() == 1
-
-
-def test_two_of_four_classes_absent_from_training():
-    codes = codes_of((2, 2, 6, 2), seed=3)
-    folds = make_folds(ms.ShuffleSplit(6, test_size=0.5, random_state=0), codes)
-    problem = Problem(codes, make_data(codes, 4, 2), None, folds, n_permutations=40)
-    expected = assert_equals_oracle(problem)
-    finite = np.isfinite(expected.class_scores).sum(axis=-1)
-    assert set(np.unique(finite)) >= {2, 3, 4}
+    codes, cv = ABSENT[name]
+    folds = make_folds(list(cv.split(codes)), codes)
+    data = make_data(codes, p, 2)
+    problem = Problem(codes, data, None, folds, kernel, n_permutations=30)
+    present = np.isfinite(assert_equals_oracle(problem).class_scores)
+    n_present = present.sum(axis=-1)
+    assert n_present.max() > n_present.min()
+    assert n_present.min() == 1 or "all but" not in name
+    if "of three" in name:
+        assert not present[..., int(name[0])].all()
 
 
 def test_trials_in_several_test_sets_have_one_prediction():
@@ -390,19 +340,6 @@ def test_trials_in_several_test_sets_have_one_prediction():
         assert_array_equal(outcome.predicted[:, :, trial], mean.argmax(axis=-1))
 
 
-# -------------------------------------------------------------------------- other data
-
-
-@by_size
-@by_kernel
-def test_other_trials(kernel, p):
-    """Train on all, test on all of another set; labels of the tests stay."""
-    true = codes_of((5, 3, 6), seed=8)
-    data_test = make_data(true, p, 4, seed=3) * 1.5 + 0.5
-    problem = Problem(CODES, make_data(CODES, p), data_test, None, kernel, true=true)
-    assert_equals_oracle(problem)
-
-
 @both_routes
 @pytest.mark.parametrize("counts", [(1, 0, 0), (0, 4, 3), (60, 2, 50)])
 def test_other_trials_of_any_number(monkeypatch, counts, features):
@@ -410,27 +347,6 @@ def test_other_trials_of_any_number(monkeypatch, counts, features):
     true = codes_of(counts, seed=8)
     data_test = make_data(np.append(true, 2), 5, 2, seed=3)[:, :-1]
     assert_equals_oracle(Problem(CODES, make_data(CODES, 5), data_test, true=true))
-
-
-@pytest.mark.some(6)
-@by_size
-@by_kernel
-def test_the_same_trials_in_other_epochs(kernel, p):
-    """Same folds, other data and another number of times."""
-    data_test = make_data(CODES, p, 5, seed=4)
-    folds = make_folds(FIVE, CODES)
-    assert_equals_oracle(
-        Problem(CODES, make_data(CODES, p, 2), data_test, folds, kernel)
-    )
-
-
-@pytest.mark.parametrize("name", ["KFold, unequal", "ShuffleSplit", "LeaveOneOut"])
-def test_another_labelling(name):
-    """Trained on one labelling, which alone is permuted, and scored on another."""
-    true = codes_of((15, 9, 5), seed=9)
-    folds = make_folds(FOLDS[name], CODES)
-    problem = Problem(CODES, make_data(CODES, 5, 2), None, folds, true=true)
-    assert_equals_oracle(problem)
 
 
 @pytest.mark.some(6)
@@ -463,47 +379,36 @@ def test_single_precision(monkeypatch, others, setting):
     """Scores to 1e-4 of the largest, and predictions but for near ties."""
     kernel, features, p = SETTINGS[setting]
     force_route(monkeypatch, features)
-    codes = codes_of((60, 60, 60))
-    true = codes_of((40, 30, 20)) if others else None
-    problem = Problem(codes, make_data(codes, p), None, None, kernel, true=true)
+    codes, true, data_test, folds = codes_of((60, 60, 60)), None, None, None
     if others:
-        problem.data_test = make_data(true, p, 2, seed=1)
+        true = codes_of((40, 30, 20))
+        data_test = make_data(true, p, 2, seed=1)
     else:
-        problem.folds = make_folds(10, codes)
-        problem.permute = "within_folds"
-    expected_predictions, expected, _, _ = problem.ours()
-    problem.dtype = "float32"
-    predictions, scores, _, _ = problem.ours()
-    assert scores.dtype == np.float32
-    largest = np.abs(expected).max()
-    assert_allclose(scores, expected, rtol=0, atol=1e-4 * largest)
-    assert not np.array_equal(scores, expected)
-    ordered = np.sort(expected, axis=-1)
+        folds = make_folds(10, codes)
+    problem = Problem(codes, make_data(codes, p), data_test, folds, kernel, true=true)
+    double = problem.ours()
+    single = replace(problem, dtype="float32").ours()
+    assert single[1].dtype == np.float32
+    largest = np.abs(double[1]).max()
+    assert_allclose(single[1], double[1], rtol=0, atol=1e-4 * largest)
+    ordered = np.sort(double[1], axis=-1)
     clear = ordered[..., -1] - ordered[..., -2] > 2e-4 * largest
     assert clear.mean() > 0.97
-    assert_array_equal(predictions[clear], expected_predictions[clear])
+    assert_array_equal(single[0][clear], double[0][clear])
 
 
 @settings
-def test_a_common_offset_costs_no_digits(monkeypatch, setting):
-    """Channels far from zero, all alike or each in its own way."""
+def test_offsets_and_units_cost_no_digits(monkeypatch, setting):
+    """Channels far from zero, tesla, volts: no threshold is hidden anywhere."""
     kernel, features, p = SETTINGS[setting]
     force_route(monkeypatch, features)
-    folds = make_folds(FIVE, CODES)
+    given = CODES, make_data(CODES, p), None, make_folds(FIVE, CODES), kernel
     for offset in (1e5, 1e4 * np.random.default_rng(0).standard_normal(p)):
-        problem = Problem(
-            CODES, make_data(CODES, p), None, folds, kernel, offset=offset
-        )
-        assert_equals_oracle(problem, rtol=1e-6, atol=1e-7)
-
-
-@pytest.mark.parametrize("unit", [1e-13, 1e-6, 1e6])
-@both_routes
-def test_units(monkeypatch, features, unit):
-    """Tesla, volts and large numbers: no threshold is hidden anywhere."""
-    force_route(monkeypatch, features)
-    folds = make_folds(FIVE, CODES)
-    assert_equals_oracle(Problem(CODES, unit * make_data(CODES, 5), None, folds))
+        assert_equals_oracle(Problem(*given, offset=offset), rtol=1e-6, atol=1e-7)
+    for unit in (1e-13, 1e-6, 1e6):
+        problem = Problem(*given)
+        problem.data = unit * problem.data
+        assert_equals_oracle(problem)
 
 
 # ---------------------------------------------------------- how the work is cut up
@@ -546,24 +451,20 @@ def test_outcome_does_not_depend_on_cuts(monkeypatch, cut, setting):
     assert_array_equal(other.nulls["accuracy"], outcome.nulls["accuracy"])
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 12])
+@pytest.mark.parametrize("n_classes", [2, 12])
 @pytest.mark.parametrize("steps", [(), (StandardScaler(),)], ids=["", "steps"])
 def test_the_block_of_labels_fits_its_memory(steps, n_classes, monkeypatch):
     """Coefficients, or predictions of folds one by one, stay below their limit."""
     monkeypatch.setattr(transfer, "_MEMORY_BYTES", 2**20)
     codes = np.arange(240) % n_classes
-    data, sizes = make_data(codes, 20, 2), []
-    for cv in (ms.LeaveOneOut(), ms.KFold(5)):
-        problem = Problem(codes, data, None, make_folds(cv, codes), n_permutations=1)
-        task = replace(problem.task, learned=FoldPreprocessing(steps))
-        (model, *_) = problem.positions().models(range(1), task)
-        for want_scores in (False, True):
-            if steps:
-                bytes_each = 240 * 2 * (8 * n_classes if want_scores else 1)
-            else:
-                bytes_each = 8 * (n_classes - 1) * 21 * len(problem.folds.tests)
-            size = model.block_size(n_classes, want_scores)
-            assert 1 <= size <= 512
-            assert size == 1 or size * bytes_each <= transfer._MEMORY_BYTES
-            sizes.append(size)
-    assert min(sizes) < 512
+    data, folds = make_data(codes, 20, 2), make_folds(ms.KFold(5), codes)
+    problem = Problem(codes, data, None, folds, n_permutations=1)
+    task = replace(problem.task, learned=FoldPreprocessing(steps))
+    (model, *_) = problem.positions().models(range(1), task)
+    for want_scores in (False, True):
+        bytes_each = 8 * (n_classes - 1) * 21 * 5
+        if steps:
+            bytes_each = 240 * 2 * (8 * n_classes if want_scores else 1)
+        size = model.block_size(n_classes, want_scores)
+        assert 1 <= size <= 512
+        assert size == 1 or size * bytes_each <= 2**20
