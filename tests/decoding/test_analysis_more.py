@@ -232,7 +232,7 @@ def test_permutations_are_processed_in_blocks_of_the_right_precision(monkeypatch
         seen.clear()
 
 
-# -------------------------------------------------------------- metrics (metrics/scores)
+# ------------------------------------------------------------- metrics (metrics/scores)
 
 
 def test_metrics_of_constant_predictions_and_of_constant_values():
