@@ -360,10 +360,9 @@ def test_the_times_tell_the_sampling_rate():
 # ------------------------------------------------------------------ sensors and times
 
 
-def neighbourhoods(near):
-    return [
-        np.flatnonzero(row).tolist() for row in near | np.eye(len(near), dtype=bool)
-    ]
+#: Eight sensors, those of a row in another order.
+NEAR = build.chain(8)[np.ix_(*[[3, 0, 6, 1, 5, 7, 2, 4]] * 2)]
+OF_SENSORS = [np.flatnonzero(row).tolist() for row in NEAR | np.eye(8, dtype=bool)]
 
 
 @pytest.mark.parametrize(
@@ -383,24 +382,21 @@ def neighbourhoods(near):
 )
 def test_every_sensor_equals_epochs_of_its_neighbourhood(options, atol):
     epochs, options = make_epochs(("eeg",) * 8, n_times=9), {**options, **OPTIONS}
-    near = build.chain(8)
-    near[0, 5] = near[5, 0] = True
-    result = decode_epochs(epochs, sensors=near, **options)
+    result = decode_epochs(epochs, sensors=NEAR, **options)
     assert type(result) is SensorTimeResult
     assert result.ch_names.tolist() == epochs.ch_names
     if isinstance(options.get("kernel"), Polynomial):
         epochs = replaced(epochs, epochs.get_data() / epochs.get_data().std())
         options["scale"] = None
-    rows = [decode_epochs(epochs, picks=p, **options) for p in neighbourhoods(near)]
+    rows = [decode_epochs(epochs, picks=p, **options) for p in OF_SENSORS]
     assert_rows(result, rows, atol)
 
 
 @pytest.mark.parametrize("n_times", [1, 6])
 def test_clusters_reach_over_neighbours_and_times(n_times):
-    epochs, near = make_epochs(("eeg",) * 8, n_times), build.chain(8)
-    near[0, 5] = near[5, 0] = True
-    result = decode_epochs(epochs, sensors=near, **OPTIONS)
-    lattice = mne.stats.combine_adjacency(sparse.csr_array(near), n_times)
+    epochs = make_epochs(("eeg",) * 8, n_times, snr=0.3)
+    result = decode_epochs(epochs, sensors=NEAR, **OPTIONS)
+    lattice = mne.stats.combine_adjacency(sparse.csr_array(NEAR), n_times)
     expected = (lattice.toarray() > 0) & ~np.eye(8 * n_times, dtype=bool)
     assert_array_equal(result.places.adjacency().toarray() > 0, expected)
     for correction in ("cluster", "tfce"):
