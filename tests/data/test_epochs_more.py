@@ -819,61 +819,45 @@ def changed(change, epochs):
     return epochs
 
 
-def set_bad(*names):
-    return lambda epochs: epochs.info["bads"].extend(names)
-
-
-FASTER = build.epochs(PLAIN, PLAIN_CODES, sfreq=250.0)
-
-
-@pytest.mark.parametrize(
-    ("change", "others", "options", "message"),
-    [
+def test_epochs_that_do_not_go_together():
+    epochs, others, bad, bad_test = ours(), others_of(), ours(), others_of()
+    few = others.copy().drop_channels(["EEG1", "EEG3"])
+    eog = others.copy().set_channel_types({"EEG2": "eog"}, verbose=False)
+    bad.info["bads"], bad_test.info["bads"] = ["EEG0", "EEG1"], ["EEG2", "EEG3", "EEG4"]
+    faster = build.epochs(PLAIN, PLAIN_CODES, sfreq=250.0)
+    short, query = others.copy().crop(0.0, 0.01), {"train_on": "number == 11"}
+    for one, other, options, message in (
         (
-            unchanged,
-            others_of().drop_channels(["EEG1", "EEG3"]),
+            epochs,
+            few,
             {},
-            r"^test_epochs lacks 2 of the 5 channels, e\.g\. EEG1, EEG3\. .* in picks",
+            r"^test_epochs lacks 2 of the 5 channels, e\.g\. EEG1, EEG3\.",
         ),
         (
-            unchanged,
-            others_of().set_channel_types({"EEG2": "eog"}, verbose=False),
+            epochs,
+            eog,
             {},
-            r"^Channel 'EEG2' is of type eeg in epochs and eog in test_epochs\. .*pic",
+            "^Channel 'EEG2' is of type eeg in epochs and eog in test_epo",
+        ),
+        (bad, bad_test, {}, "^No channel is good in both .*: EEG2, EEG3, EEG4 are bad"),
+        (
+            epochs,
+            others,
+            {"picks": ["EEG9"]},
+            r"^No good channels for picks=\['EEG9'\]",
         ),
         (
-            set_bad("EEG0", "EEG1"),
-            changed(set_bad("EEG2", "EEG3", "EEG4"), others_of()),
+            epochs,
+            faster,
             {},
-            "^No channel is good in both epochs and test_epochs: EEG2, EEG3, EEG4 are",
+            r"^epochs has 100 samples per second and test_epochs 250\.",
         ),
-        (unchanged, others_of(), {"picks": ["EEG9"]}, r"^No good .*picks=\['EEG9'\]"),
-        (
-            unchanged,
-            FASTER,
-            {},
-            r"^epochs has 100 samples per second and test_epochs 250\. Resample",
-        ),
-        (
-            unchanged,
-            others_of().crop(0.0, 0.01),
-            {"window": 0.03},
-            r"^window=0\.03 s is 3 samples at 100 Hz, longer than the epoch: 2 samples",
-        ),
-        (unchanged, others_of()[:0], {}, "^test_epochs is empty"),
-        (
-            unchanged,
-            others_of(),
-            {"train_on": "number == 11"},
-            "it cannot be combined with test_epochs or y_test",
-        ),
-    ],
-)
-def test_epochs_that_do_not_go_together(change, others, options, message):
-    epochs = ours()
-    change(epochs)
-    with pytest.raises(ValueError, match=message):
-        generalize_epochs(epochs, test_epochs=others, **options)
+        (epochs, short, {"window": 0.03}, "3 samples at 100 Hz, longer .*: 2 samples"),
+        (epochs, others[:0], {}, "^test_epochs is empty"),
+        (epochs, others, query, "it cannot be combined with test_epochs or y_test"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            generalize_epochs(one, test_epochs=other, **options)
 
 
 def test_labels_of_test_trials():
