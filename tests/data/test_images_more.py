@@ -186,17 +186,6 @@ def test_no_mask_can_be_computed():
         read_images(img)
 
 
-def test_usable_voxels(bold, mask):
-    a, b, c, d, e = first_voxels(mask, 5)
-    img = changed(
-        bold, ((*a, 3), np.nan), (b, 5.1), ((*c, 0), np.inf), (d, 0.0), (e, np.nan)
-    )
-    images = read_images(img, mask)
-    assert_array_equal(np.flatnonzero(~images.usable), range(5))
-    assert np.isnan(images.X[3, 0])
-    assert np.isinf(images.X[0, 2])
-
-
 def test_usable_columns_know_rounding(rng):
     X = np.full((6, 4), 1e3) + np.array([0, 1e-11, 1e-7, np.nan]) * rng.random((6, 1))
     assert_array_equal(usable_columns(X), [False, False, True, False])
@@ -452,17 +441,6 @@ def test_surfaces_are_masked():
     whole = read_images(img)
     assert whole.space.n_positions == 14
     assert_array_equal(whole.X[:, 6:], img.data.parts["right"].T)
-
-
-def test_lists_of_surfaces(monkeypatch):
-    mask = surface_mask()
-    imgs = [surface(seed=1), surface(2, seed=2), surface(seed=3)]
-    expected = np.concatenate([surface_data(img, mask) for img in imgs])
-    assert_array_equal(read_images(imgs, mask).X, expected)
-    monkeypatch.setattr("mvpa_kfda.data.volumes.MASKED_AT_ONCE", 14)
-    assert_array_equal(read_images(tuple(imgs), mask).X, expected)
-    half = read_images(surface(4, kinds=("right",)))
-    assert list(half.space.mask) == ["right"]
 
 
 def test_surface_maskers():
@@ -774,21 +752,6 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
         y, groups = read_labels((given, "label"), "run")[1]
         assert y.tolist() == ["face", "house", "face", "house"]
         assert groups.tolist() == [1, 1, 2, 2]
-
-
-def test_texts_of_files_of_labels(tmp_path):
-    for name, text in (
-        ("l.tsv", "label \t run\nface \t1\n house\t 2 \n"),  # blanks
-        ("l.csv", "label , run\nface ,1\n house, 2 \n"),
-        ("l.csv", "\ufefflabel,run\nface,1\nhouse,2\n"),
-    ):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        y, groups = read_labels((tmp_path / name, "label"), "run")[1]
-        assert (y.tolist(), groups.tolist()) == (["face", "house"], [1, 2])
-    (tmp_path / "l.csv").write_bytes("label\nGeb\xe4ude\nGesicht\n".encode("latin-1"))
-    with pytest.warns(RuntimeWarning, match=r"l\.csv is not in UTF-8 .* as Latin-1"):
-        y, _ = read_labels((tmp_path / "l.csv", "label"))[1]
-    assert y.tolist() == ["Geb\xe4ude", "Gesicht"]
 
 
 @pytest.mark.parametrize(

@@ -617,9 +617,8 @@ def test_a_window_with_a_sample_that_is_flat_has_others():
 
 
 def test_what_cannot_be_generalized_is_refused():
-    tfr = EpochsTFRArray(
-        build.info_of(["eeg"]), np.ones((30, 1, 2, 5)), np.arange(5) / 100, [8.0, 9.0]
-    )
+    info, times = build.info_of(["eeg"]), np.arange(5) / 100
+    tfr = EpochsTFRArray(info, np.ones((30, 1, 2, 5)), times, [8.0, 9.0])
     epochs, others = pair_of_epochs(("eeg",) * 5)
     for given in (tfr, epochs.average(), epochs.get_data(), "raw_epo.fif", None):
         message = rf"must be an mne\.Epochs object; got {type(given).__name__}\b"
@@ -629,87 +628,58 @@ def test_what_cannot_be_generalized_is_refused():
             with pytest.raises(TypeError, match=f"^test_epochs {message}"):
                 generalize_epochs(epochs, test_epochs=given)
     at, whole = r"^At 0\.010 s: The trials do not differ", np.s_[..., 4]
-    flat = put(whole, 2e-6, lambda: epochs.copy())()
-    bad = put((4, 1, 2), np.nan, lambda: others.copy())()
-    groups, folds = np.arange(48) // 10, [(np.arange(20), np.arange(20, 30))]
-    other = {"test_epochs": others}
+    flat, blank = (put(whole, x, e.copy)() for x, e in ((2e-6, epochs), (0.0, others)))
+    bad = {"test_epochs": put((4, 1, 2), np.nan, others.copy)()}
+    complex_ = {"test_epochs": times_i(others.copy)()}
+    short = {"test_epochs": others.copy().crop(0.0, 0.01)}
+    other, folds = {"test_epochs": others}, [(np.arange(20), np.arange(20, 30))]
+    of_groups = {"permute": "groups", "groups": np.arange(48) // 10}
     no_folds, needs = "(?s)^cv has no meaning here: the model is", "'{}' needs groups"
     for data, options, message in (
         (flat, {}, at),
         (flat, other, at),
-        (
-            epochs,
-            {"test_epochs": bad},
-            "^The data of test_epochs holds 1 NaN .*first: 4",
-        ),
-        (
-            epochs,
-            {"test_epochs": times_i(others.copy)()},
-            "^The data of test_epochs hol",
-        ),
-        (epochs, other | {"cv": 5}, no_folds),
-        (epochs, other | {"cv": "loo"}, no_folds),
-        (epochs, other | {"cv": folds}, no_folds),
-        (
-            epochs,
-            other | {"permute": "within_folds"},
-            "^permute='within_folds' needs f",
-        ),
+        (epochs, short | {"window": 0.03}, "3 samples at 100 Hz, longer .*: 2 samples"),
+        (epochs, bad, "^The data of test_epochs holds 1 NaN .*first: 4"),
+        (epochs, complex_, "^The data of test_epochs holds complex data"),
+        *[(epochs, other | {"cv": cv}, no_folds) for cv in (5, "loo", folds)],
+        (epochs, other | {"permute": "within_folds"}, "^permute='within_folds' needs "),
         (epochs, other | {"permute": "within_groups"}, needs.format("within_groups")),
         (epochs, other | {"permute": "groups"}, needs.format("groups")),
-        (
-            epochs,
-            other | {"permute": "groups", "groups": groups},
-            "^permute='groups' needs one label per group; group 0 holds several",
-        ),
+        (epochs, other | of_groups, "one label per group; group 0 holds several"),
         (
             epochs,
             {"train_on": "run == 1", "average": 2},
-            "^average=2 .* cannot be combined with .*train_on",
+            "^average=2 .*with .*train_on",
         ),
     ):
         with pytest.raises(ValueError, match=message):
             generalize_epochs(data, n_permutations=10, **options)
     # Flat test data is a test result like any other.
-    blank = put(whole, 0.0, lambda: others.copy())()
     result = generalize_epochs(epochs, test_epochs=blank)
     assert (np.ptp(result.predicted[:, 4], axis=-1) == 0).all()
 
 
 def test_arrays_and_labels_that_cannot_be_generalized_are_refused():
     X, codes = build.trials((10, 10, 10), 4, 5)
-    y, high = NAMES[codes], 100 + np.arange(30)
-    groups, halves = codes // 2, [(np.arange(15), np.arange(15, 30))]
+    y, groups, fold = NAMES[codes], codes // 2, (np.arange(15), np.arange(15, 30))
+    known, other = {"y_test": y}, np.where(codes, codes, 0.5)
+    # Each group has one label to train with; only those to be tested vary within.
+    stay = {"permute": "within_groups", "groups": groups, "cv": [fold, fold[::-1]]}
+    stay |= {"y_test": codes % 2, "n_permutations": 50}
     for labels, X_test, options, message in (
         (y, None, {"y_test": codes}, r"no training trial has: 0, 1, 2\. The .*: 'ant'"),
-        (codes, None, {"y_test": y}, r"no training trial has: 'ant', .*: 0, 1, 2\."),
-        (codes, None, {"y_test": codes + 0.5 * (codes < 1)}, r"trial has: 0\.5\. "),
-        (codes, None, {"y_test": high}, r"no training trial has: 100, .*, 109, \.\.\."),
-        (
-            y,
-            X + 1,
-            {},
-            "^The test data are other .* one for each of the 30 test trials",
-        ),
-        (y, X + 1, {"y_test": y, "cv": 5}, "(?s)^cv has no meaning here: the model is"),
-        (y, X[0], {"y_test": y}, "^X_test must have 3 dimensions"),
-        (
-            y,
-            X / 0.0,
-            {"same_trials": True},
-            r"^X_test holds 600 NaN or infinite values",
-        ),
-        (y, X * 1j, {"y_test": y}, "^X_test holds complex data"),
-        (y, X + 1, {"y_test": y, "tmin_test": np.nan}, "'tmin_test'.*a finite number"),
-        (y, X + 1, {"y_test": y, "tmin_test": "a"}, "'tmin_test'.*a finite number"),
+        (codes, None, known, r"no training trial has: 'ant', .*: 0, 1, 2\."),
+        (codes, None, {"y_test": other}, r"no training trial has: 0\.5\. "),
+        (codes, None, {"y_test": 100 + np.arange(30)}, r"has: 100, .*, 109, \.\.\."),
+        (y, X + 1, {}, "^The test data are other .* for each of the 30 test trials"),
+        (y, X + 1, known | {"cv": 5}, "(?s)^cv has no meaning here: the model is"),
+        (y, X[0], known, "^X_test must have 3 dimensions"),
+        (y, X / 0.0, {"same_trials": True}, r"^X_test holds 600 NaN or infinite valu"),
+        (y, X * 1j, known, "^X_test holds complex data"),
+        (y, X + 1, known | {"tmin_test": np.nan}, "'tmin_test'.*a finite number"),
+        (y, X + 1, known | {"tmin_test": "a"}, "'tmin_test'.*a finite number"),
         (y, None, {"tmin_test": 3.0}, "no X_test is given"),
-        (
-            groups,  # has one label to train with; only those to be tested vary within
-            None,
-            {"y_test": codes % 2, "groups": groups, "cv": halves * 2}
-            | {"permute": "within_groups", "n_permutations": 50},
-            "'within_groups' leaves the training labels",
-        ),
+        (groups, None, stay, "'within_groups' leaves the training labels"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             generalize_arrays(X, labels, X_test, **options)
