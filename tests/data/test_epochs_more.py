@@ -552,6 +552,20 @@ def test_auto_scale_does_not_see_the_unit_of_a_type(kernel):
             same(decode_epochs(replaced(epochs, data), **options), result)
 
 
+@pytest.mark.parametrize("scale", ["auto", "channel"])
+def test_flat_channels_are_no_obstacle(scale):
+    """A reference is all zeros; a constant has a standard deviation of rounding."""
+    epochs, options = make_epochs(("eeg", "eeg", "mag", "mag")), {"scale": scale}
+    for value in (0.0, 0.1, 1e-7):
+        data = epochs.get_data()
+        data[:, 2:] = value
+        flat = decode_epochs(replaced(epochs, data), **options, **OPTIONS)
+        if scale == "auto":  # for one type alone auto would not scale at all
+            data[:, :2] /= data[:, :2].std()
+        good = replaced(epochs, data).pick("eeg")
+        same(flat, decode_epochs(good, **options, **OPTIONS))
+
+
 @pytest.mark.filterwarnings("ignore:No average EEG reference")
 @pytest.mark.filterwarnings("ignore:Epochs are not baseline corrected")
 @pytest.mark.parametrize(

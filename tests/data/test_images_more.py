@@ -443,6 +443,17 @@ def test_surfaces_are_masked():
     assert_array_equal(whole.X[:, 6:], img.data.parts["right"].T)
 
 
+def test_lists_of_surfaces(monkeypatch):
+    mask = surface_mask()
+    imgs = [surface(seed=1), surface(2, seed=2), surface(seed=3)]
+    expected = np.concatenate([surface_data(img, mask) for img in imgs])
+    for at_once in (10**9, 14):
+        monkeypatch.setattr("mvpa_kfda.data.volumes.MASKED_AT_ONCE", at_once)
+        assert_array_equal(read_images(tuple(imgs), mask).X, expected)
+    half = read_images(surface(4, kinds=("right",)))
+    assert list(half.space.mask) == ["right"]
+
+
 def test_surface_maskers():
     imgs, mask = [surface(4, seed=1), surface(seed=2)], surface_mask()
     imgs[0].data.parts["left"][0, 2] = np.nan
