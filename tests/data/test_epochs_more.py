@@ -230,26 +230,15 @@ WRONG = {
         r"'face/left', .*'button'; tags in them: 'face', 'house', 'left', 'right'\. "
         r"If these are labels, pass one for each of the 60 epochs\.",
     ),
-    "labels for some epochs": (
+    "some epochs": (
         TWO * 29,
-        r"y names 'face' twice among 58 names, for 60 epochs.*one label for each epoch",
+        r"names 'face' twice among 58 names, for 60.*for each ep",
     ),
-    "one class": (["face"], r"y names 1 class; decoding needs two or more"),
     "no class": ({}, r"y names 0 classes; decoding needs two or more"),
-    "an event twice": (
-        ["face", "left"],
-        r"y names the event 'face/left' in two classes, 'face' and 'left'",
-    ),
+    "an event twice": (["face", "left"], r"event 'face/left' in .*, 'face' and 'left'"),
     "number": ({"a": "face", "b": 3}, r"dict of name -> tag or event.*got 'b': 3"),
-    "nothing": ({"a": "face", "b": []}, r"dict of name -> tag or event.*got 'b': \[\]"),
-    "no name": (
-        {"a": "face", "": "house"},
-        r"got '': \['house'\]\. For example: \{'ani",
-    ),
-    "blanks": (
-        {"face": "face/left", "face ": "face/right"},
-        r"names 'face' twice .*Put the events",
-    ),
+    "no name": ({"a": "face", "": "house"}, r"got '': \['house'\]\. For example: \{'a"),
+    "blanks": ({"face": "left", "face ": "right"}, r"names 'face' twice .*Put the eve"),
     "texts of an array": (np.array(TWO), r"one value per trial.*\(60,\)"),
 }
 
@@ -701,13 +690,11 @@ def in_one_place():
     return epochs
 
 
-ASYMMETRIC = np.eye(8) + np.outer(np.arange(8) == 2, np.arange(8) == 5)
 WITHOUT_OZ = np.eye(7), [name for name in SITES if name != "Oz"]
 TWO_TYPES = ["eeg"] * 4 + ["mag"] * 4
-NO_CAP = {"montage": False}
+NO_CAP, WRONG_TYPE = {"montage": False}, r"Invalid value for 'sensors': .*Allowed"
 BAD_SENSORS = [
     ({}, "mag", "'sensors': 'mag'. Allowed: 'adjacency', Tr"),
-    ({}, np.eye(7), r"one row per picked channel, shape \(8, 8\); got \(7, 7\)"),
     (
         {},
         (np.eye(8), SITES[:7]),
@@ -715,7 +702,6 @@ BAD_SENSORS = [
     ),
     ({}, WITHOUT_OZ, "lacks 1 of the 8 picked channels: 'Oz'. It has, for example, 'F"),
     ({}, np.ones(8), r"picked channel, shape \(8, 8\); got \(8,\)"),
-    ({}, ASYMMETRIC, r"must be symmetric; it differs for the pair \(2, 5\)"),
     ({}, np.full((8, 8), 0.1), "zeros and ones; got values from 0.1 to 0.1. From dis"),
     ({}, np.full((8, 8), np.nan), "must hold zeros and ones"),
     (NO_CAP, True, "no neighbours of the 8 eeg channels: No digit.* epochs.set_montag"),
@@ -723,10 +709,7 @@ BAD_SENSORS = [
     (NO_CAP | {"ch_types": "mag"}, True, "lacks 8 of the 8 picked channels: 'Fz', .* "),
     ({"ch_types": "ecog"}, True, "no neighbours of the 8 ecog .*your own matrix as se"),
     (None, True, "no neighbours of the 8 eeg channels"),
-    ({}, {"Oz": ["O1"]}, r"Invalid value for 'sensors': .*Allowed"),
-    ({}, [["Oz", "O1"]], r"Invalid value for 'sensors': .*Allowed"),
-    ({}, object(), r"Invalid value for 'sensors': .*Allowed"),
-    ({}, 3, r"Invalid value for 'sensors': .*Allowed"),
+    *[({}, each, WRONG_TYPE) for each in ({"Oz": ["O1"]}, [["Oz", "O1"]], object(), 3)],
 ]
 
 
@@ -738,10 +721,8 @@ def test_sensors_that_are_refused(cap, sensors, match):
         decode_epochs(epochs, sensors=sensors)
 
 
-def test_sensors_and_what_does_not_go_with_them():
+def test_neighbourhoods_are_not_whitened():
     epochs = on_a_cap()
-    with pytest.raises(ValueError, match=r"four or more channels .* 2 of type eeg"):
-        decode_epochs(epochs, sensors="adjacency", picks=["Cz", "Oz"])
     whitening = mne.make_ad_hoc_cov(epochs.info, verbose=False)
     with pytest.raises(ValueError, match="covariance in scale mixes each sensor with"):
         decode_epochs(epochs, sensors=True, scale=whitening)
