@@ -180,6 +180,19 @@ def test_classes_that_are_refused(classes, message):
             function(*data, Y, groups=RUN_OF, classes=classes, **options)
 
 
+def test_features_without_neighbours_or_with_other_names_are_refused():
+    table = pd.DataFrame(X, columns=list("abcdefgh"))
+    result = searchlight(table, Y, adjacency=(NEAR, table.columns), groups=RUN_OF)
+    assert result.to_dataframe()["feature"].tolist() == list("abcdefgh")
+    options = {"adjacency": (NEAR, list("abXdefgh"))}
+    for imgs, given, match in (
+        (table, {}, "imgs is an array, whose features have no .*Pass adjacency="),
+        (table, options, "'c'.*'X'"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            searchlight(imgs, Y, groups=RUN_OF, **given)
+
+
 def test_labels_and_groups_are_those_of_all_images():
     for given in ({"y": Y[:-2]}, {"y": Y, "groups": RUN_OF[:-2]}):
         (*_, name) = given
