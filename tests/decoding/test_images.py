@@ -1,1142 +1,635 @@
-"""What searchlights take in: images, tables, masks, and their standardizing."""
+"""Searchlights and regions of images: z-scores, chosen labels, patterns, confusions."""
 
-import ast
-import gzip
 import re
 import warnings
-from functools import partial
-from pathlib import Path
 
-import nibabel
 import numpy as np
 import pandas as pd
 import pytest
 from nibabel import Nifti1Image
-from nilearn.datasets import load_mni152_template
-from nilearn.image import math_img, new_img_like, resample_to_img
-from nilearn.maskers import (
-    NiftiLabelsMasker,
-    NiftiMasker,
-    SurfaceLabelsMasker,
-    SurfaceMasker,
-)
-from nilearn.masking import apply_mask
-from nilearn.signal import clean
-from nilearn.surface import InMemoryMesh, SurfaceImage
+from nilearn.maskers import NiftiMasker
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
-from sklearn.utils import Bunch
+from sklearn.metrics import confusion_matrix
+from sklearn.model_selection import RepeatedKFold, StratifiedKFold
 
-from mvpa_kfda import decode_arrays, decode_regions, searchlight
-from mvpa_kfda.data.atlas import read_regions
-from mvpa_kfda.data.bold import open_runs
-from mvpa_kfda.data.images import process_positions, read_images, read_labels
-from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace, VolumeSpace
-from mvpa_kfda.data.volumes import find_runs, flat_within_runs, usable_columns
-from mvpa_kfda.data.volumes import standardize as z_score
-
-AFFINE = np.array(
-    [[-3.0, 0, 0, 60], [0, 3.5, 0.2, -70], [0, -0.2, 3, -40], [0] * 3 + [1]]
+from mvpa_kfda import (
+    KernelFDA,
+    Nystrom,
+    Ridge,
+    check_design,
+    decode_arrays,
+    decode_regions,
+    load_result,
+    methods_text,
+    searchlight,
 )
-SHAPE = (5, 6, 4)
+from mvpa_kfda.data.space import RegionSpace
+from mvpa_kfda.decoding import positions
+from mvpa_kfda.viz.brains import _cuts
+from tests import build
 
 
-def standardize(X, groups, codes):
-    """Z-score data within the runs that groups and labels make."""
-    return z_score(X, find_runs(groups, codes))
+def centred_in(X, runs):
+    """Return data less the mean of each run: what z-scores are of, before scaling."""
+    centred = np.empty_like(X)
+    for run in np.unique(runs):
+        centred[runs == run] = X[runs == run] - X[runs == run].mean(axis=0)
+    return centred
 
 
-def volume(data, affine=AFFINE):
-    return Nifti1Image(data, affine)
+def z_scored_in(X, runs):
+    scores = centred_in(X, runs)
+    for run in np.unique(runs):
+        deviation = scores[runs == run].std(axis=0, ddof=1)
+        scores[runs == run] /= np.where(deviation > 0, deviation, 1)
+    return scores
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
+# ------------------------------------------------- some labels, z-scores of all images
+
+#: Eight runs with one image of each of six labels, in an order of its own.
+N_RUNS, NAMES = 8, np.array(["cat", "chair", "dog", "face", "house", "shoe"])
+RNG = np.random.default_rng(0)
+Y = np.concatenate([RNG.permutation(NAMES) for _ in range(N_RUNS)])
+RUN_OF = np.repeat(np.arange(N_RUNS), len(NAMES))
+TABLE = pd.DataFrame({"label": Y, "run": RUN_OF, "pace": RNG.normal(size=len(Y))})
+X = RNG.normal(size=(len(Y), 8)) + 0.8 * np.arange(8) * (Y == "face")[:, None]
+X = (X + 3 * RUN_OF[:, None]) * np.logspace(-2, 2, 8)
+PAIR = np.isin(Y, ["face", "house"])
+NEAR = build.chain(8) | np.eye(8, dtype=bool)
+OPTIONS = {"adjacency": NEAR, "n_permutations": 30, "random_state": 0}
+OF_PAIR = {"groups": RUN_OF, "classes": ["face", "house"]}
 
 
-@pytest.fixture
-def bold(rng):
-    """Return 9 volumes: a brain of noise around 100, and zeros around it."""
-    data = np.zeros((*SHAPE, 9))
-    data[1:4, 1:5, :] = 100 + rng.standard_normal((3, 4, 4, 9))
-    return volume(data)
+def same(result, expected):
+    assert_allclose(result.scores, expected.scores, rtol=1e-12)
+    assert_allclose(result.null, expected.null, rtol=1e-6)
+    assert_array_equal(result.classes, expected.classes)
 
 
-@pytest.fixture
-def mask(rng):
-    """Return a mask with holes, inside of the brain."""
-    data = np.zeros(SHAPE, np.int16)
-    data[1:4, 1:5] = rng.random((3, 4, 4)) < 0.6
-    return volume(data)
-
-
-def changed(img, *values):
-    """Return an image with other values at some places: (index, value), ..."""
-    data = np.array(img.dataobj)
-    for index, value in values:
-        data[index] = value
-    return volume(data)
-
-
-def first_voxels(mask, n):
-    """Return the indices of the first voxels of a mask."""
-    return [tuple(index) for index in np.argwhere(np.asarray(mask.dataobj))[:n]]
-
-
-def slices(img):
-    data = np.asarray(img.dataobj)
-    return [volume(data[..., i]) for i in range(data.shape[3])]
-
-
-# Volumes
-
-
-def test_volumes_are_masked_as_by_nilearn(bold, mask):
-    images = read_images(bold, mask)
-    assert_array_equal(images.X, apply_mask(bold, mask))
-    assert images.X.dtype == np.float64
-    assert images.X.flags.f_contiguous
-    assert images.space == VolumeSpace(np.asarray(mask.dataobj), AFFINE)
-    assert images.usable.all()
-
-
-@pytest.mark.parametrize("kind", ["3D", "4D", "mixed", "tuple", "iterator"])
-def test_lists_of_images(bold, mask, kind):
-    each, data = slices(bold), np.asarray(bold.dataobj)
-    imgs = {
-        "3D": each,
-        "4D": [volume(data[..., :4]), volume(data[..., 4:])],
-        "mixed": [each[0], volume(data[..., 1:8]), volume(data[..., 8:])],
-        "tuple": tuple(each),
-        "iterator": iter(each),
-    }[kind]
-    assert_array_equal(read_images(imgs, mask).X, apply_mask(bold, mask))
-
-
-def test_paths_and_patterns(bold, mask, tmp_path, monkeypatch):
-    for number, img in enumerate(slices(bold)):
-        nibabel.save(img, tmp_path / f"beta {number}.nii")
-    nibabel.save(bold, tmp_path / "bold.nii.gz")
-    nibabel.save(mask, tmp_path / "mask.nii.gz")
-    expected = apply_mask(bold, mask)
-    pattern = tmp_path / "beta*.nii"
-    paths = sorted(tmp_path.glob("beta*"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for imgs in (
-        tmp_path / "bold.nii.gz",
-        str(tmp_path / "bold.nii.gz"),
-        "~/bold.nii.gz",
-        pattern,
-        [str(path) for path in paths],
-        np.array([str(path) for path in paths]),
-        pd.Series(paths, index=range(5, 14)),
-    ):
-        images = read_images(imgs, tmp_path / "mask.nii.gz")
-        assert_array_equal(images.X, expected)
-
-
-def test_blocks_of_volumes(bold, mask, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.data.volumes.MASKED_AT_ONCE", 2 * np.prod(SHAPE) + 1)
-    masker = NiftiMasker(mask, standardize=None, reports=False).fit()
-    a, b, c = first_voxels(mask, 3)  # constant, then lower or higher at the end
-    broken = changed(bold, (a, 7.0), (b, 7.0), ((*b, 8), 3.0), (c, 7.0), ((*c, 8), 9.0))
-    assert_array_equal(read_images(bold, mask).X, apply_mask(bold, mask))
-    assert_array_equal(np.flatnonzero(~read_images(broken, masker).usable), [0])
-
-
-def test_types_of_numbers(bold, mask):
-    whole = volume((np.asarray(bold.dataobj) * 1e6).astype(np.int32))
-    assert_array_equal(read_images(whole, mask).X, apply_mask(whole, mask, dtype=float))
-    # Data of a list are not cast to the type of its first image.
-    first, *others = slices(bold)
-    imgs = [volume(np.asarray(first.dataobj).astype(np.uint8)), *others]
-    X = read_images(imgs, mask).X
-    assert_array_equal(X[1:], apply_mask(bold, mask)[1:])
-    masker = NiftiMasker(mask, standardize=None, reports=False).fit()
-    assert_array_equal(read_images(imgs, masker).X, X)
-
-
-def test_images_stay_as_they_are(bold, mask, tmp_path):
-    bold = changed(bold, ((2, 2, 2, 3), np.nan))
-    mask = volume(np.where(np.asarray(mask.dataobj) > 0, 1.0, np.nan))
-    before = [np.array(img.dataobj) for img in (bold, mask)]
-    nibabel.save(bold, tmp_path / "bold.nii")
-    loaded = nibabel.load(tmp_path / "bold.nii")
-    for imgs in (bold, loaded):
-        standardize(read_images(imgs, mask).X, None, np.arange(9) % 2)
-        read_regions(imgs, volume(np.ones(SHAPE, np.int16)), mask)
-    for img, data in zip((bold, mask), before, strict=True):
-        assert_array_equal(img.dataobj, data)
-    assert not loaded.in_memory
-
-
-def test_computed_mask_is_that_of_nilearn(bold):
-    expected = NiftiMasker(standardize=None, reports=False).fit(bold).mask_img_
-    for imgs in (bold, slices(bold)):
-        assert_array_equal(read_images(imgs).space.mask, expected.get_fdata() > 0)
-    # Sums of whole numbers do not overflow.
-    data = np.full((*SHAPE, 64), -1, np.int16)
-    data[1:4, 1:5] = 1023 + np.array([-1, 1] * 32)  # 64 * 1023 = -64 + 2**16
-    whole = [volume(data[..., i]) for i in range(64)]
-    assert read_images(whole).space.n_positions == 3 * 4 * 4
-    # The background of SPM is NaN.
-    data = np.array(bold.dataobj)
-    data[data == 0] = np.nan
-    assert_array_equal(read_images(volume(data)).space.mask, expected.get_fdata() > 0)
-
-
-def test_no_mask_can_be_computed():
-    img = volume(np.zeros((*SHAPE, 3)))
-    with pytest.raises(ValueError, match=r"nilearn finds no mask in imgs: .* Pass mas"):
-        read_images(img)
-
-
-def test_usable_voxels(bold, mask):
-    a, b, c, d, e = first_voxels(mask, 5)
-    img = changed(
-        bold,
-        ((*a, 3), np.nan),
-        (b, 5.1),
-        ((*c, 0), np.inf),
-        (d, 0.0),
-        (e, np.nan),
-    )
-    images = read_images(img, mask)
-    assert_array_equal(np.flatnonzero(~images.usable), range(5))
-    assert np.isnan(images.X[3, 0])
-    assert np.isinf(images.X[0, 2])
-
-
-def test_usable_columns_know_rounding(rng):
-    X = np.full((6, 4), 1e3) + np.array([0, 1e-11, 1e-7, np.nan]) * rng.random((6, 1))
-    assert_array_equal(usable_columns(X), [False, False, True, False])
-    assert usable_columns(1e-200 * rng.random((6, 1))).all()
-
-
+@pytest.mark.parametrize("y", [Y, (TABLE, "label")], ids=["array", "table"])
 @pytest.mark.parametrize(
-    ("make", "error", "match"),
+    ("classes", "names"),
     [
-        (lambda img: slices(img)[0], ValueError, r"single image, shape \(5, 6, 4\)"),
-        (lambda img: slices(img)[:1], ValueError, "imgs is a single image"),
-        (lambda img: [], ValueError, "imgs is empty"),
-        (lambda img: "nowhere.nii.gz", FileNotFoundError, "nowhere.nii.gz' is no file"),
+        (["face", "house"], {"face": "face", "house": "house"}),
+        (np.array(["house", "face", "cat"]), {x: x for x in ("cat", "face", "house")}),
         (
-            lambda img: ["/nowhere-*.nii"],
-            FileNotFoundError,
-            "No file matches the pattern",
+            {"animate": ["face", "dog"], "inanimate": "house"},
+            {"face": "animate", "dog": "animate", "house": "inanimate"},
         ),
-        (lambda img: 3, TypeError, "imgs must be a 4D image, a list .* got int"),
-        (lambda img: [img, 3], TypeError, r"imgs\[1\] must be a volume.* got int"),
-        (lambda img: [[1.0, 2.0]], TypeError, "imgs must be a volume.* got list"),
-        (
-            lambda img: volume(np.zeros((*SHAPE, 2, 2))),
-            ValueError,
-            r"imgs must be a 3D or 4D image; its shape is \(5, 6, 4, 2, 2\)",
-        ),
-        (lambda img: volume(np.zeros((*SHAPE, 2), complex)), ValueError, "complex"),
-        (lambda img: NiftiMasker(), TypeError, "imgs is a NiftiMasker; .* the fitted"),
-        (lambda img: np.zeros((2, 3, 4, 5)), ValueError, "nibabel.Nifti1Image"),
     ],
+    ids=["two", "three", "named"],
 )
-def test_what_is_no_images(bold, mask, make, error, match):
-    with pytest.raises(error, match=match):
-        read_images(make(bold), mask)
-
-
-def test_damaged_files(bold, mask, tmp_path):
-    path = tmp_path / "bold.nii"
-    nibabel.save(bold, path)
-    content = path.read_bytes()
-    path.write_bytes(content[:-999])
-    with pytest.raises(ValueError, match=r"The data of /.*bold\.nii.* cannot be"):
-        read_images(path, mask)
-    zipped = tmp_path / "bold.nii.gz"
-    zipped.write_bytes(gzip.compress(content)[:-999])
-    with pytest.raises(ValueError, match=r"The data of /.*bold\.nii.* cannot be"):
-        read_images(zipped, mask)
-    path.write_text("no image")
-    with pytest.raises(ValueError, match=r"bold\.nii' is no image"):
-        read_images(path, mask)
-
-
-def test_images_on_other_grids(bold, mask):
-    first, second, *_ = slices(bold)
-    moved = volume(np.asarray(second.dataobj), AFFINE @ np.diag([1, 1, 1.1, 1]))
-    with pytest.raises(ValueError, match=r"imgs\[1\] is on another grid than imgs\[0"):
-        read_images([first, moved], mask)
-    smaller = volume(np.asarray(second.dataobj)[1:])
-    with pytest.raises(ValueError, match=r"shape \(4, 6, 4\).*shape \(5, 6, 4\)"):
-        read_images([first, smaller], mask)
-
-
-# Masks
-
-
-def test_mask_on_another_grid(bold, mask):
-    target = volume(np.zeros((7, 7, 7)), AFFINE @ np.diag([0.7, 0.7, 0.7, 1]))
-    other = resample_to_img(mask, target, interpolation="nearest", force_resample=True)
-    match = (
-        r"mask_img is on another grid .* shape \(7, 7, 7\) and affine .* against "
-        r"shape \(5, 6, 4\) and affine .*resample_to_img\(mask_img, imgs, "
-        r"interpolation='nearest'\)"
-    )
-    with pytest.raises(ValueError, match=match):
-        read_images(bold, other)
-    shifted = volume(np.asarray(mask.dataobj), AFFINE + np.eye(4, k=3) * 0.1)
-    with pytest.raises(ValueError, match="mask_img is on another grid"):
-        read_images(bold, shifted)
-    turned = volume(np.asarray(mask.dataobj), AFFINE + np.eye(4)[:, [3, 0, 1, 2]] * 0.1)
-    with pytest.raises(ValueError, match="mask_img is on another grid"):
-        read_images(bold, turned)
-
-
-def test_affines_differ_by_rounding(bold, mask):
-    rounded = AFFINE.copy()
-    rounded[:3] += 1e-5  # more than np.allclose lets pass where there are zeros
-    assert not np.allclose(rounded, AFFINE)
-    images = read_images(bold, volume(np.asarray(mask.dataobj), rounded))
-    assert_array_equal(images.X, apply_mask(bold, mask))
-    assert_array_equal(images.space.affine, rounded)
-
-
-def turned(image, by=2e-4):
-    """Return an image whose affine was rounded, more than nilearn lets pass."""
-    affine = image.affine.copy()
-    affine[:3] += by
-    return Nifti1Image(np.asarray(image.dataobj), affine, image.header)
-
-
-def test_affines_of_images_that_differ_by_rounding(bold, mask):
-    """They are on the grid of the first, also for what nilearn does with them."""
-    moved = [slices(bold)[0], *map(turned, slices(bold)[1:])]
-    for given in (mask, None):
-        images, expected = read_images(moved, given), read_images(slices(bold), given)
-        assert_array_equal(images.X, expected.X)
-        assert images.space == expected.space
-    masker = NiftiMasker(mask, standardize=None, reports=False).fit()
-    found = read_images(turned(bold), masker)
-    assert_array_equal(found.X, read_images(bold, masker).X)
-
-
-def test_masks_of_nearly_equal_numbers(bold, mask):
-    """Those of one number, but for its single precision, are masks."""
-    data = mask.get_fdata()
-    data[data != 0] += np.arange(np.count_nonzero(data)) % 3 * 1e-7
-    images, expected = read_images(bold, volume(data)), read_images(bold, mask)
-    assert images.space == expected.space
-
-
-def test_what_is_no_mask(bold, mask):
-    data = np.asarray(mask.dataobj)
-    for given, error, match in [
-        (volume(np.zeros(SHAPE)), ValueError, "mask_img is empty"),
-        (volume(np.full(SHAPE, np.nan)), ValueError, "mask_img is empty"),
-        (
-            math_img("img * np.arange(4.0)", img=mask),
-            ValueError,
-            "zeros and one other value; got 3 others, from 1 to 3",
-        ),
-        (bold, ValueError, r"mask_img must be a 3D image; .* \(5, 6, 4, 9\)"),
-        (data, TypeError, "mask_img is an array, which has no affine"),
-        (3, TypeError, "mask_img must be a volume"),
-        ("nowhere.nii", FileNotFoundError, "mask_img: 'nowhere.nii' is no file"),
-        (surface(4), TypeError, "mask_img is a surface but imgs are volumes"),
-    ]:
-        with pytest.raises(error, match=match):
-            read_images(bold, given)
-
-
-def test_masks_of_other_numbers(bold, mask):
-    data = np.asarray(mask.dataobj)
-    expected = apply_mask(bold, mask)
-    for given in (
-        volume(data * 255),
-        volume(data[..., np.newaxis]),
-        volume(np.where(data, 1.0, np.nan)),
-        new_img_like(mask, data > 0),
-    ):
-        assert_array_equal(read_images(bold, given).X, expected)
-
-
-def test_mask_that_misses_the_data(bold):
-    outside = np.zeros(SHAPE, np.uint8)
-    outside[0] = 1
-    with pytest.raises(
-        ValueError,
-        match=r"None of the 24 voxels .*: 0 hold NaN .* and 24 are constant",
-    ):
-        read_images(bold, volume(outside))
-    blank = changed(bold, ((..., 4), np.nan))
-    with pytest.raises(ValueError, match=r"Image 4 \(counted from 0\) holds no finite"):
-        read_images(blank, volume(np.ones(SHAPE, np.uint8)))
-
-
-# Maskers
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"smoothing_fwhm": 6.0},
-        {"standardize": "zscore_sample", "runs": [1, 1, 1, 2, 2, 2, 3, 3, 3]},
-        {"detrend": True},
-        {"target_affine": np.diag([3.0, 3, 3])},
-        {"dtype": "float32"},
-    ],
-)
-@pytest.mark.filterwarnings("ignore:nilearn says:UserWarning")
-@pytest.mark.filterwarnings("ignore:imgs are being resampled:UserWarning")
-def test_masker_keeps_its_settings(bold, mask, settings):
-    settings = {"standardize": None, **settings}
-    masker = NiftiMasker(mask, reports=False, **settings).fit()
-    images = read_images(bold, masker)
-    assert_allclose(images.X, masker.transform(bold), rtol=1e-12, atol=1e-12)
-    assert_array_equal(images.space.mask, masker.mask_img_.get_fdata() > 0)
-    assert_array_equal(images.space.affine, masker.mask_img_.affine)
-    if "target_affine" not in settings:
-        assert_allclose(read_images(slices(bold), masker).X, images.X, rtol=0, atol=0)
-
-
-def test_masker_hides_no_nan(bold, mask):
-    a, b = first_voxels(mask, 2)
-    img = changed(bold, ((*a, 3), np.nan), (b, 77.7))
-    for settings in ({}, {"smoothing_fwhm": 6.0}, {"detrend": True}):
-        settings = {"standardize": "zscore_sample", **settings}
-        images = read_images(img, NiftiMasker(mask, reports=False, **settings).fit())
-        assert np.isfinite(images.X).all()
-        assert_array_equal(np.flatnonzero(~images.usable), [0, 1])
-
-
-def test_masker_leaves_nothing_of_a_voxel(bold, mask):
-    """It differs between runs only, and the masker z-scores within them."""
-    runs = np.repeat([1, 2, 3], 3)
-    img = changed(bold, (first_voxels(mask, 1)[0], 2.0**runs))
-    settings = {"standardize": "zscore_sample", "runs": runs, "reports": False}
-    images = read_images(img, NiftiMasker(mask, **settings).fit())
-    assert_array_equal(np.flatnonzero(~images.usable), [0])
-
-
-def test_masker_on_another_grid_hides_no_nan(rng):
-    """Each voxel of the coarse mask holds eight of the fine image."""
-    data = 100 + rng.standard_normal((8, 8, 8, 5))
-    data[4:6, 2:4, 0:2, 1] = np.nan
-    coarse = np.diag([2.0, 2, 2, 1])
-    coarse[:3, 3] = 0.25
-    masker = NiftiMasker(
-        volume(np.ones((4, 4, 4), np.uint8), coarse), standardize=None, reports=False
-    ).fit()
-    with pytest.warns(UserWarning, match="nilearn says: imgs are being resampled"):
-        images = read_images(volume(data, np.eye(4)), masker)
-    assert not images.usable.reshape(4, 4, 4)[2, 1, 0]
-    assert images.usable.sum() > 50
-
-
-def test_masker_that_will_not_do(bold, mask):
-    with pytest.raises(ValueError, match=r"NiftiMasker that is not fitted.*mask_img.f"):
-        read_images(bold, NiftiMasker(mask))
-    with pytest.raises(TypeError, match=r"mask_img is a NiftiLabelsMasker.*NiftiMaske"):
-        read_images(bold, NiftiLabelsMasker(mask))
-    with pytest.raises(TypeError, match="mask_img is a SurfaceMasker"):
-        read_images(bold, SurfaceMasker())
-    with pytest.raises(TypeError, match="mask_img is a NiftiMasker"):
-        read_images(surface(4), NiftiMasker(mask).fit())
-
-
-# Surfaces
-
-
-def surface(n_maps=None, seed=0, kinds=("left", "right"), shift=0.0, flip=False):
-    """Make random maps on strips of triangles, 6 vertices left and 8 right."""
-    rng = np.random.default_rng(seed)
-    meshes, data = {}, {}
-    for part, n in (("left", 6), ("right", 8)):
-        if part in kinds:
-            places = np.stack(
-                [np.arange(n) / 2 + shift, np.arange(n) % 2, 0 * np.arange(n)]
-            )
-            faces = np.stack([np.arange(n - 2) + i for i in range(3)], axis=1)
-            meshes[part] = InMemoryMesh(places.T, faces[:, ::-1] if flip else faces)
-            data[part] = rng.standard_normal((n,) if n_maps is None else (n, n_maps))
-    return SurfaceImage(meshes, data)
-
-
-def surface_mask(left=(1, 1, 0, 1, 0, 1), right=(0, 0, 1, 1, 1, 0, 0, 1)):
-    data = {"left": np.array(left), "right": np.array(right)}
-    return SurfaceImage(surface().mesh, data)
-
-
-def surface_data(img, mask):
-    """Return (n_maps, n_vertices) by hand."""
-    parts = img.data.parts
-    return np.concatenate(
-        [parts[p].reshape(len(parts[p]), -1)[m > 0] for p, m in mask.data.parts.items()]
-    ).T
-
-
-def test_surfaces_are_masked():
-    img, mask = surface(5), surface_mask()
-    images = read_images(img, mask)
-    assert_array_equal(images.X, surface_data(img, mask))
-    assert isinstance(images.space, SurfaceSpace)
-    for part, mesh in img.mesh.parts.items():
-        assert_array_equal(images.space.mask[part], mask.data.parts[part] > 0)
-        assert_array_equal(images.space.coordinates[part], mesh.coordinates)
-        assert_array_equal(images.space.faces[part], mesh.faces)
-    assert mask.data.parts["left"].dtype.kind == "i"  # nilearn makes masks boolean
-    whole = read_images(img)
-    assert whole.space.n_positions == 14
-    assert_array_equal(whole.X[:, 6:], img.data.parts["right"].T)
-
-
-def test_lists_of_surfaces(monkeypatch):
-    mask = surface_mask()
-    imgs = [surface(seed=1), surface(2, seed=2), surface(seed=3)]
-    expected = np.concatenate([surface_data(img, mask) for img in imgs])
-    assert_array_equal(read_images(imgs, mask).X, expected)
-    monkeypatch.setattr("mvpa_kfda.data.volumes.MASKED_AT_ONCE", 14)
-    assert_array_equal(read_images(tuple(imgs), mask).X, expected)
-    half = read_images(surface(4, kinds=("right",)))
-    assert list(half.space.mask) == ["right"]
-
-
-def test_surface_maskers():
-    imgs, mask = [surface(4, seed=1), surface(seed=2)], surface_mask()
-    imgs[0].data.parts["left"][0, 2] = np.nan
-    imgs[0].data.parts["left"][1] = imgs[1].data.parts["left"][1] = 3.0
-    masker = SurfaceMasker(mask, standardize="zscore_sample", reports=False).fit()
-    images = read_images(imgs, masker)
-    expected = np.concatenate([surface_data(img, mask) for img in imgs])
-    sound = np.arange(8) > 1
-    assert_array_equal(images.usable, sound)
-    scores = clean(expected[:, sound], detrend=False, standardize="zscore_sample")
-    assert_allclose(images.X[:, sound], scores, rtol=1e-12, atol=1e-12)
-
-
-def test_vertices_count_and_their_places_do_not():
-    img, mask = surface(4), surface_mask()
-    inflated = SurfaceImage(surface(shift=5.0).mesh, mask.data)
-    images = read_images(img, inflated)
-    assert_array_equal(images.X, surface_data(img, mask))
-    assert_array_equal(
-        images.space.coordinates["left"], img.mesh.parts["left"].coordinates
-    )
-
-
-def gifti(folder, image, name):
-    """Write the parts of a surface image without meshes; return their paths."""
-    paths = {}
-    for part, data in image.data.parts.items():
-        paths[part] = folder / name.format(part[0].upper())
-        rows = np.reshape(data, (len(data), -1)).T.astype(np.float32)
-        arrays = [nibabel.gifti.GiftiDataArray(row) for row in rows]
-        nibabel.save(nibabel.GiftiImage(darrays=arrays), paths[part])
-    return paths
-
-
-def test_gifti_files_need_a_mesh(tmp_path):
-    """What is to be passed has the very files that were given."""
-    paths = gifti(tmp_path, surface(4), "sub-r_hemi-{}_bold.func.gii")
-    left, right = map(str, paths.values())
-    for imgs in (
-        *(paths, [paths, paths], [right, left], [left, right, left, right]),
-        *(left, paths["left"], f"{tmp_path}/*.gii"),
-    ):
-        for read in (read_images, partial(read_regions, labels_img=None), open_runs):
-            with pytest.raises(TypeError, match="not the mesh that these are of") as e:
-                read(imgs)
-            call = re.search(r"mesh=({.*}), data=({.*})\)\.$", str(e.value))
-            mesh, data = map(ast.literal_eval, call.groups())
-            both = imgs not in (left, paths["left"])
-            assert set(mesh) == set(data) == ({"left", "right"} if both else {"left"})
-            assert data["left"] == left
-            assert not both or data["right"] == right
-    for imgs in (nibabel.load(left), [nibabel.load(left)], {"left": np.ones((6, 4))}):
-        with pytest.raises(TypeError, match="not the mesh that these are of"):
-            read_images(imgs)
-
-
-def test_masks_and_labels_in_gifti_files(tmp_path):
-    img, mask = surface(4), surface_mask()
-    paths = gifti(tmp_path, mask, "{}h.cortex.shape.gii")
-    images = read_images(img, mask)
-    for given in (paths, list(paths.values())[::-1], mask.data.parts):
-        assert_array_equal(read_images(img, given).X, images.X)
-        assert_array_equal(read_regions(img, given)[1].labels, np.ones(8))
-    left = surface(4, kinds=("left",))
-    assert read_images(left, paths["left"]).space.n_positions == 4
-    assert read_images(left, paths).space.n_positions == 4
-    for given, error, match in (
-        (paths["left"], ValueError, "no values of the right hemisphere"),
-        ([paths["left"]] * 2, TypeError, "must be a nilearn SurfaceImage, or {'left'"),
-        ("atlas.dlabel.nii", TypeError, "surfaces; got 'atlas.dlabel.nii'"),
-        (dict.fromkeys(paths, "no.gii"), ValueError, "hemisphere cannot be read"),
-    ):
-        for read in (read_images, read_regions):
-            with pytest.raises(error, match=match):
-                read(img, given)
-
-
-@pytest.mark.parametrize("strategy", ["whole-brain-template", "epi"])
-def test_strategies_of_nilearn_are_no_masks(strategy):
-    """It is said how to have the mask, which is true."""
-    template = load_mni152_template(resolution=8)
-    brain = template.get_fdata()[..., np.newaxis] * 100
-    noise = np.random.default_rng(0).normal(size=(*template.shape, 4))
-    imgs = Nifti1Image(brain + noise, template.affine)
-    match = rf"mask_img='{strategy}' is a mask_strategy of nilearn"
-    for read in (read_images, partial(read_regions, labels_img=template)):
-        with pytest.raises(ValueError, match=match) as error:
-            read(imgs, mask_img=strategy)
-    call = re.search(r"nilearn\.maskers\.(.*)\.$", str(error.value))[1]
-    mask = eval(call, {"NiftiMasker": NiftiMasker, "imgs": imgs})
-    assert read_images(imgs, mask).space.n_positions > 1000
-
-
-def test_what_is_no_surface(bold, mask):
-    img = surface(4)
-    for imgs, given, error, match in [
-        (surface(), None, ValueError, r"imgs is a single image, shape \(14,\)"),
-        ([img, bold], None, TypeError, r"both surfaces and others \(Nifti1Image\)"),
-        (img, mask, TypeError, "mask_img must be a nilearn SurfaceImage"),
-        (img, surface(2), ValueError, "must hold one map"),
-        (img, surface(), ValueError, "zeros and one other value"),
-        (img, surface_mask((0,) * 6, (0,) * 8), ValueError, "mask_img is empty"),
-        (img, surface(kinds=("left",)), ValueError, "another mesh than the images: 6"),
-        (img, surface(flip=True), ValueError, "or other triangles"),
-        ([img, surface(flip=True)], None, ValueError, r"imgs\[1\] is on another mesh"),
-        (img, SurfaceMasker(), ValueError, "SurfaceMasker that is not fitted"),
-        (
-            img,
-            SurfaceMasker(surface_mask()).fit().set_params(mask_img=None),
-            None,
-            None,
-        ),
-        (
-            img,
-            SurfaceMasker(reports=False).fit(surface(flip=True)),
-            ValueError,
-            "The mask of mask_img is on another mesh",
-        ),
-        (
-            SurfaceImage(
-                img.mesh, {p: x.astype(complex) for p, x in img.data.parts.items()}
-            ),
-            None,
-            ValueError,
-            "must hold real numbers",
-        ),
-    ]:
-        if error is None:
-            assert read_images(imgs, given).X.shape == (4, 9 - 1)
-            continue
-        with pytest.raises(error, match=match):
-            read_images(imgs, given)
-
-
-# Plain arrays
-
-
-def test_arrays(rng):
-    X = rng.standard_normal((6, 3)).astype(np.float32)
-    X[2, 1] = np.nan
-    images = read_images(X)
-    assert_array_equal(images.X, X)
-    assert images.X.dtype == np.float64
-    assert_array_equal(images.usable, [True, False, True])
-    assert images.space == FeatureSpace(None, 3)
-    table = read_images(pd.DataFrame(X, columns=["Fz", "Cz", 7]))
-    assert_array_equal(table.X, X)
-    assert table.space == FeatureSpace(["Fz", "Cz", "7"], 3)
-    doubles = rng.standard_normal((6, 3))
-    kept = doubles.copy()
-    standardize(read_images(doubles).X, None, np.arange(6) % 2)
-    assert_array_equal(doubles, kept)
-
-
-def test_what_is_no_array(rng, mask):
-    X = rng.standard_normal((6, 3))
-    for imgs, given, error, match in [
-        (X[0], None, ValueError, r"shape \(n_images, n_features\); got \(3,\)"),
-        (X[:1], None, ValueError, "two or more rows"),
-        (X[:, :0], None, ValueError, r"got \(6, 0\)"),
-        (X + 1j, None, ValueError, "real numbers.*complex128"),
-        (
-            pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}),
-            None,
-            ValueError,
-            "real numbers alone",
-        ),
-        (sparse.csr_array(X), None, TypeError, "sparse or a masked array"),
-        (np.ma.masked_less(X, 0), None, TypeError, "sparse or a masked array"),
-        (X, mask, TypeError, "mask_img is for images"),
-        (np.ones((6, 3)), None, ValueError, "None of the 3 features can be decoded"),
-    ]:
-        with pytest.raises(error, match=match):
-            read_images(imgs, given)
-
-
-# Centres
-
-
-def test_centres(bold, mask):
-    images = read_images(bold, mask)
-    assert process_positions(images, None) is images.space
-    wanted = np.zeros(SHAPE)
-    wanted[0, :2] = wanted[2, 2] = 1  # some of them outside of the mask
-    rounded = AFFINE + 1e-5
-    rounded[3] = AFFINE[3]
-    centres = process_positions(images, volume(wanted, rounded))
-    assert centres == VolumeSpace(wanted > 0, AFFINE)
-    with pytest.raises(ValueError, match="process_mask_img is on another grid"):
-        process_positions(images, volume(wanted, np.eye(4)))
-    with pytest.raises(ValueError, match="process_mask_img is empty"):
-        process_positions(images, volume(wanted * 0))
-
-
-def test_centres_on_surfaces_and_features():
-    images = read_images(surface(4), surface_mask())
-    wanted = surface_mask((0, 0, 1, 1, 0, 0), (0,) * 8)
-    centres = process_positions(images, wanted)
-    assert centres.n_positions == 2
-    assert_array_equal(centres.mask["left"], wanted.data.parts["left"] > 0)
-    assert_array_equal(centres.coordinates["right"], images.space.coordinates["right"])
-    with pytest.raises(ValueError, match="process_mask_img is on another mesh"):
-        process_positions(images, surface(flip=True))
-    features = read_images(np.arange(6.0).reshape(3, 2))
-    assert process_positions(features) is features.space
-    with pytest.raises(TypeError, match="process_mask_img is for images"):
-        process_positions(features, wanted)
-
-
-# Standardizing
-
-RUNS = np.array([2, 1, 2, 1, 3, 3, 1, 2, 3])  # neither sorted nor in blocks
-CODES = np.array([0, 0, 1, 1, 0, 1, 1, 0, 0])
-
-
-def test_scores_are_those_of_nilearn_in_the_order_of_the_rows(rng):
-    X = 100 + rng.standard_normal((9, 5)) * [1, 2, 3, 1e-9, 1e20]
-    scores = standardize(X.copy(), RUNS, CODES)
-    for run in (1, 2, 3):
-        rows = X[RUNS == run][:, :3]
-        expected = clean(rows, detrend=False, standardize="zscore_sample", filter=False)
-        assert_allclose(scores[RUNS == run][:, :3], expected, rtol=1e-9, atol=1e-9)
-        assert_allclose(
-            scores[RUNS == run][:, [0, 1, 2, 4]].std(axis=0, ddof=1),
-            1,
-            rtol=1e-9,
-            atol=0,
-        )
-    whole = standardize(X.copy(), None, CODES)
-    expected = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
-    assert_allclose(whole[:, :3], expected[:, :3], rtol=1e-9, atol=1e-9)
-    assert_allclose(
-        standardize(X[:, :3] * 1e-25, RUNS, CODES), scores[:, :3], rtol=1e-9, atol=1e-9
-    )
-
-
-def test_standardize_in_blocks_and_in_place(rng, monkeypatch):
-    X = rng.standard_normal((9, 5))
-    expected = standardize(X.copy(), RUNS, CODES)
-    monkeypatch.setattr("mvpa_kfda.data.volumes.SCORED_AT_ONCE", 7)
-    assert standardize(X, RUNS, CODES) is X
-    assert_array_equal(X, expected)
-
-
-def test_standardize_what_cannot_be(rng):
-    X = rng.standard_normal((9, 6))
-    X[:, 0] = 100.1
-    X[4, 1] = np.nan
-    X[RUNS == 2, 2] = 0.1
-    X[:, 3] = 1000.1 * RUNS  # tells runs apart, and nothing within them
-    X[:, 4] = 0
-    assert_array_equal(standardize(X[:, [3, 4]], RUNS, CODES), 0)
-    scores = standardize(X.copy(), RUNS, CODES)
-    assert_array_equal(scores[:, [0, 3, 4]], 0)
-    assert_array_equal(scores[RUNS == 3, 1], 0)
-    assert_array_equal(scores[RUNS == 2, 2], 0)
-    assert np.isfinite(scores).all()
-    assert_array_equal(usable_columns(scores), [False, True, True, False, False, True])
-    # Means of exactly 0 make nilearn divide 0 by 0.
+def test_labels_are_chosen_after_z_scores(y, classes, names):
+    kept = np.isin(Y, list(names))
+    labels = np.array([names[label] for label in Y[kept]])
+    for standardize, data in (("zscore_sample", z_scored_in(X, RUN_OF)), (False, X)):
+        options = {"standardize": standardize, "groups": RUN_OF, "classes": classes}
+        result = searchlight(X, y, **options, **OPTIONS)
+        options = {"standardize": False, "groups": RUN_OF[kept]}
+        same(result, searchlight(data[kept], labels, **options, **OPTIONS))
+        assert_array_equal(result.parameters["selected"], np.flatnonzero(kept))
+        assert result.parameters["n_images"] == len(Y)
+
+
+def test_it_is_what_a_masker_of_nilearn_makes_of_runs():
+    images = build.volume(X.reshape(-1, 2, 2, 2))
+    mask = build.mask(np.ones((2, 2, 2)))
+    masker = NiftiMasker(mask, runs=RUN_OF, standardize="zscore_sample", reports=False)
+    features = masker.fit_transform(images)
+    options = {"n_permutations": 30, "random_state": 0}
+    known = OF_PAIR | {"groups": "run", "mask_img": mask}
+    result = decode_regions(images, (TABLE, "label"), **known, **options)
+    known = {"groups": RUN_OF[PAIR], "labels_img": np.ones(8), "standardize": False}
+    same(result, decode_regions(features[PAIR], Y[PAIR], **known, **options))
+
+
+def test_confounds_groups_and_chosen_trials_are_those_of_the_images_left():
+    options = OPTIONS | OF_PAIR | {"groups": "run"}
+    options |= {"train_on": "pace > 0", "confounds": "pace"}
+    result = searchlight(X, (TABLE, "label"), **options)
+    pace = TABLE["pace"].to_numpy()[PAIR]
+    of_pair = {"groups": RUN_OF[PAIR], "confounds": pace, "train_on": pace > 0}
+    options = OPTIONS | of_pair | {"standardize": False}
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        scores = standardize(np.array([[-1.0], [1.0]]), None, np.arange(2))
-        standardize(X, RUNS, CODES)
-    assert_allclose(scores.ravel(), [-(0.5**0.5), 0.5**0.5], rtol=1e-12, atol=0)
+        warnings.simplefilter("ignore")  # of runs without a test trial
+        expected = searchlight(z_scored_in(X, RUN_OF)[PAIR], Y[PAIR], **options)
+    assert_allclose(result.scores, expected.scores, rtol=1e-12)
 
 
-def test_groups_of_one_class(rng):
-    X = rng.standard_normal((9, 5))
-    patients = np.array(["ann", "bob", "ann", "cat", "bob", "dan", "cat", "eve", "dan"])
-    codes = np.isin(patients, ["ann", "eve"]).astype(int)
-    assert_array_equal(
-        standardize(X.copy(), patients, codes), standardize(X.copy(), None, codes)
+def test_blanks_at_the_ends_of_labels_and_names_mean_nothing():
+    y = [f" {each}" if i % 3 == 0 else each for i, each in enumerate(Y)]
+    classes = {"face ": " face", "house": ["house "]}
+    result = searchlight(X, y, groups=RUN_OF, classes=classes, **OPTIONS)
+    same(result, searchlight(X, Y, **OF_PAIR, **OPTIONS))
+    classes["face"] = "face"
+    with pytest.raises(ValueError, match=r"same name but for blanks\. Put the labels"):
+        searchlight(X, y, groups=RUN_OF, classes=classes, **OPTIONS)
+
+
+def test_patterns_have_the_unit_and_know_the_run_of_every_image_that_is_decoded():
+    data = X * (1.0 + RUN_OF[:, None]) ** 2
+    rows, unit = np.random.default_rng(0).permutation(len(Y)), np.r_[[1.0] * 7, 50.0]
+    options = {"labels_img": np.ones(8), "classes": ["face", "house"]}
+    patterns, scaled = (
+        decode_regions(images[i], Y[i], groups=RUN_OF[i], **options).patterns()["face"]
+        for images, i in ((data, np.arange(len(Y))), (data * unit, rows))
     )
-    mixed = CODES.copy()
-    mixed[RUNS == 3] = 1
-    with pytest.raises(ValueError, match="The group 3 holds images of a single class"):
-        standardize(X, RUNS, mixed)
-    with pytest.raises(ValueError, match=r"The group 'a' \(and 1 more\) holds"):
-        standardize(X, np.array(list("abcccdddd")), CODES)
+    assert_allclose(scaled, np.asarray(patterns) * unit, rtol=1e-9)
+
+
+def test_files_checkpoints_and_methods_know_the_classes(tmp_path):
+    options = OPTIONS | {"checkpoint": tmp_path / "run.checkpoint", "groups": RUN_OF}
+    classes = {"animate": ["face", "dog"], "inanimate": "house"}
+    result = searchlight(X, Y, classes=classes, **options)
+    assert searchlight(X, Y, classes=classes, **options) == result
+    result.save(tmp_path / "result.h5")
+    loaded = load_result(tmp_path / "result.h5")
+    expected = {"animate": ["face", "dog"], "inanimate": ["house"]}
+    assert loaded.parameters["classes"] == expected
+    assert "of all 48 images, of which 24 were decoded" in methods_text(loaded)
+    with pytest.raises(ValueError, match=r"of another run: .*the data of imgs differ"):
+        searchlight(X, Y, classes=["face", "house"], **options)
+
+
+ROIS = np.repeat([1, 2], 4)
+LAID_OUT = {
+    searchlight: ((X,), {"adjacency": NEAR}),
+    decode_regions: ((X,), {"labels_img": ROIS}),
+    check_design: ((), {}),
+}
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        (3, "'classes': 3. Allowed: a list"),
+        ([], "names 0 classes; decoding"),
+        (
+            ["face", "horse"],
+            "names 'horse', which is no label in y. The labels are: 'c",
+        ),
+        (["face", 3], "names 3, which is no label in y"),
+        ({1: "face", 2: "house"}, "names 1: 'face'. Allowed: a dict of name"),
+        ([["face"], ["house"]], r"names \['face'\]. Allowed: labels that are in y"),
+    ],
+)
+def test_classes_that_are_refused(classes, message):
+    for function, (data, options) in LAID_OUT.items():
+        with pytest.raises((TypeError, ValueError), match=message):
+            function(*data, Y, groups=RUN_OF, classes=classes, **options)
+
+
+def test_features_without_neighbours_or_with_other_names_are_refused():
+    table = pd.DataFrame(X, columns=list("abcdefgh"))
+    result = searchlight(table, Y, adjacency=(NEAR, table.columns), groups=RUN_OF)
+    assert result.to_dataframe()["feature"].tolist() == list("abcdefgh")
+    options = {"adjacency": (NEAR, list("abXdefgh"))}
+    for imgs, given, match in (
+        (table, {}, "imgs is an array, whose features have no .*Pass adjacency="),
+        (table, options, "'c'.*'X'"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            searchlight(imgs, Y, groups=RUN_OF, **given)
+
+
+def test_labels_and_groups_are_those_of_all_images():
+    for given in ({"y": Y[:-2]}, {"y": Y, "groups": RUN_OF[:-2]}):
+        (*_, name) = given
+        with pytest.raises(ValueError, match=f"{name} must hold one value per trial"):
+            searchlight(X, **given, classes=["face", "house"], **OPTIONS)
 
 
 @pytest.mark.parametrize("how", ["zscore", True, "psc", 3])
 def test_unknown_standardize(how):
     match = re.escape(f"'standardize': {how!r}. Allowed: 'zscore_sample', False, None")
     with pytest.raises(ValueError, match=match):
-        searchlight(np.eye(9), CODES, adjacency=np.eye(9), standardize=how)
+        searchlight(X, Y, standardize=how, **OPTIONS)
 
 
-# Labels
+def warnings_of(function, **options):
+    """Return the texts that a call of some data warns with."""
+    data, more = LAID_OUT[function]
+    kept = options.pop("rows", np.ones(len(Y), bool))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function(data[0][kept], Y[kept], groups=RUN_OF[kept], **more, **options)
+    return {str(each.message) for each in caught}
 
 
-@pytest.fixture
-def table():
-    return pd.DataFrame(
-        {
-            "label": ["face", "house", "face", "house"],
-            "run": [1, 1, 2, 2],
-            "subject": pd.Categorical(["b", "a", "b", "a"]),
-            "gaps": ["x", None, "y", "z"],
-        },
-        index=[7, 3, 5, 1],
+@pytest.mark.parametrize("function", [searchlight, decode_regions])
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_runs_too_short_for_z_scores_are_warned_of(function, n_labels):
+    rows = np.isin(Y, NAMES[:n_labels])
+    (problem,) = check_design(Y[rows], RUN_OF[rows], n_permutations=0).problems
+    assert (problem.name, problem.severity) == ("short_runs", "warning")
+    assert problem.numbers == {"groups": N_RUNS, "images": n_labels}
+    assert problem.text in warnings_of(function, rows=rows)
+    assert re.search(f"^8 of 8 groups hold {n_labels} images or fewer", problem.text)
+    assert problem.text not in warnings_of(function, rows=rows, standardize=False)
+    # All images of the runs are given.
+    told = warnings_of(function, classes=list(NAMES[:n_labels]))
+    assert not any("z-score" in text for text in told)
+    assert check_design(Y, **OF_PAIR, n_permutations=0).problems == []
+
+
+# ------------------------------------------------------------------ patterns of regions
+
+# Region 1 has fewer features than half of the trials, region 2 more than trials.
+N, RUNS, SIZES = 48, 4, (6, 70)
+LABELS = np.repeat([1, 2, 0], [*SIZES, 3])
+GROUPS = build.groups_of(N, RUNS)
+INSIDE = LABELS[LABELS > 0]  # columns of no region are left out
+REGIONS = {"labels_img": LABELS, "groups": GROUPS, "reg": 0.3}
+
+
+def make_data(n_classes=4, seed=0):
+    """Return images (n, p) in units of their own, run by run, and labels."""
+    rng = np.random.default_rng(seed)
+    codes = np.concatenate(
+        [rng.permutation(np.arange(N // RUNS) % n_classes) for _ in range(RUNS)]
     )
+    p = len(LABELS)
+    X = rng.normal(size=(N, p)) + 0.8 * rng.normal(size=(n_classes, p))[codes]
+    unit, gain = rng.uniform(5, 50, size=p), rng.uniform(0.5, 2, size=(RUNS, p))
+    level = rng.normal(300, 60, size=(RUNS, p))
+    return level[GROUPS] + unit * gain[GROUPS] * X, build.NAMES[codes]
 
 
-def test_labels_of_all_kinds(table):
-    words = ["face", "house", "face", "house"]
-    for y in (words, np.array(words), table["label"], (table, "label"), tuple(words)):
-        y, groups = read_labels(y, table["run"])[1]
-        assert isinstance(y, np.ndarray)
-        assert y.dtype.kind == "U"
-        assert y.tolist() == words
-        assert groups.tolist() == [1, 1, 2, 2]
-        assert groups.dtype.kind == "i"
-    y, groups = read_labels((table, "run"), "subject")[1]
-    assert y.tolist() == [1, 1, 2, 2]
-    assert groups.tolist() == ["b", "a", "b", "a"]
-    assert read_labels(table["subject"])[1][0].tolist() == ["b", "a", "b", "a"]
-    assert read_labels(words)[1][1] is None
-    assert read_labels(words, (table, "run"))[1][1].tolist() == [1, 1, 2, 2]
+def by_hand(X, signal, y, train=None):
+    """Return patterns of classes (c, p) and discriminants (q, p) by Haufe et al.
+
+    Of a `KernelFDA` of some trials, with the penalty of all.
+    """
+    lam = 0.3 * np.square(X - X.mean(axis=0)).sum() / len(X)
+    rows = np.arange(len(X)) if train is None else train
+    X, signal, y = X[rows], signal[rows], y[rows]
+    scores = KernelFDA(reg=Ridge(lam)).fit(X, y).transform(X)
+    s, x = scores - scores.mean(axis=0), signal - signal.mean(axis=0)
+    # Sigma_x W Sigma_s^-1, of which Sigma_x W is the covariance of x and s.
+    A = (x.T @ s) @ np.linalg.inv(s.T @ s)
+    of_class = [A @ s[y == name].mean(axis=0) for name in np.unique(y)]
+    signs = np.sign(A[np.abs(A).argmax(axis=0), np.arange(A.shape[1])])
+    return np.array(of_class), (A * signs).T
 
 
-@pytest.mark.parametrize("ending", [".tsv", ".csv", ".tsv.gz", ".csv.gz"])
-def test_labels_from_files(table, ending, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    path = tmp_path / f"labels of all{ending}"
-    table.to_csv(path, sep="\t" if "tsv" in ending else ",", index=False)
-    for given in (path, str(path), f"~/{path.name}"):
-        y, groups = read_labels((given, "label"), "run")[1]
-        assert y.tolist() == ["face", "house", "face", "house"]
-        assert groups.tolist() == [1, 1, 2, 2]
+def assert_close(got, expected, rtol=1e-8):
+    """Compare patterns relative to their largest value."""
+    assert_allclose(got, expected, rtol=0, atol=rtol * np.abs(expected).max())
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("l.tsv", "label \t run\nface \t1\n house\t 2 \n"),
-        ("l.csv", "label , run\nface ,1\n house, 2 \n"),
-        ("l.csv", "\ufefflabel,run\nface,1\nhouse,2\n"),
-    ],
-)
-def test_blanks_and_marks_in_files_of_labels_mean_nothing(name, text, tmp_path):
-    (tmp_path / name).write_text(text, encoding="utf-8")
-    y, groups = read_labels((tmp_path / name, "label"), "run")[1]
-    assert (y.tolist(), groups.tolist()) == (["face", "house"], [1, 2])
+def values(patterns):
+    """Return patterns of arrays as a table, (patterns, columns)."""
+    return pd.DataFrame(patterns).to_numpy().T
 
 
-def test_files_of_labels_in_latin_1_are_read_and_said(tmp_path):
-    (tmp_path / "l.csv").write_bytes("label\nGeb\xe4ude\nGesicht\n".encode("latin-1"))
-    with pytest.warns(RuntimeWarning, match=r"l\.csv is not in UTF-8 .* as Latin-1"):
-        y, _ = read_labels((tmp_path / "l.csv", "label"))[1]
-    assert y.tolist() == ["Geb\xe4ude", "Gesicht"]
+def patterns_in(result, region=2, *kind, **options):
+    """Return the patterns of one region, which are NaN elsewhere."""
+    found = values(result.patterns(*kind, region=region, **options))
+    assert np.isnan(found[:, region != INSIDE]).all()
+    return found[:, region == INSIDE]
 
 
-@pytest.mark.parametrize(
-    ("y", "groups", "error", "match"),
-    [
-        ("label", None, TypeError, r"y='label' holds no labels.*\(table, column\)"),
-        (Path("l.tsv"), None, TypeError, r"holds no labels.*\(table, column\)"),
-        (None, None, TypeError, "y=None holds no labels"),
-        (3, None, TypeError, "y must hold one value per image; got 3"),
-        ([1, 2], "run", TypeError, r"groups='run' names a column, but y is not"),
-        (["a", None], None, ValueError, "y is missing"),
-        (["a", 1], None, ValueError, "y holds values of type int, str"),
-        ([1, 2], [1.0, np.nan], ValueError, "groups is missing"),
-        (("T", "lable"), None, ValueError, "'lable', given for y, is not a column.*'r"),
-        (("T", "label"), "rnu", ValueError, "'rnu', given for groups, is not a column"),
-        (("T", "gaps"), None, ValueError, r"y: the column 'gaps' is empty in 1 of 4"),
-        (("T", "label"), "gaps", ValueError, "groups: the column 'gaps' is empty"),
-        ("T", None, TypeError, r"y is a DataFrame; pass one column"),
-        (("nowhere.tsv", "a"), None, FileNotFoundError, "nowhere.tsv' is no file"),
-        (("labels.xls", "a"), None, ValueError, r"\.tsv or \.csv, .* got 'labels.xls'"),
-    ],
-)
-def test_labels_that_are_refused(table, y, groups, error, match):
-    if isinstance(y, str) and y == "T":
-        y = table
-    elif isinstance(y, tuple) and y[0] == "T":
-        y = (table, y[1])
-    with pytest.raises(error, match=match):
-        read_labels(y, groups)
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("region", [1, 2])
+@pytest.mark.parametrize("standardize", ["zscore_sample", False])
+def test_patterns_are_those_of_haufe_in_the_unit_of_the_data(
+    n_classes, region, standardize
+):
+    X, y = make_data(n_classes)
+    result = decode_regions(X, y, standardize=standardize, **REGIONS)
+    own = X[:, region == LABELS]
+    scored, signal = (
+        (z_scored_in(own, GROUPS), centred_in(own, GROUPS))
+        if standardize
+        else (own,) * 2
+    )
+    classes, discriminants = by_hand(scored, signal, y)
+    assert list(result.patterns()) == list(np.unique(y))
+    assert_array_equal(
+        result.patterns()[y[0]].index, np.flatnonzero(LABELS).astype(str)
+    )
+    assert_close(patterns_in(result, region), classes)
+    assert_close(values(result.patterns())[:, region == INSIDE], classes)
+    assert_close(patterns_in(result, region, "discriminant"), discriminants)
+    folds = [by_hand(scored, signal, y, train)[0] for train, _ in result.folds]
+    got = patterns_in(result, region, average="folds")
+    assert_close(got, np.mean(folds, axis=0))
 
 
-def test_tables_that_are_refused(table, tmp_path):
-    twice = pd.concat([table, table["run"]], axis=1)
-    with pytest.raises(ValueError, match="'run', given for y, names more than one col"):
-        read_labels((twice, "run"))
-    for name, content in {
-        "empty.tsv": b"",
-        "ragged.csv": b"a,b\n1,2\n1,2,3\n",
-        "binary.tsv": bytes(range(128, 256)),
-        "zipped.csv.gz": b"a,b\n1,2\n",
-        "commas.tsv": b"a,b\n1,2\n",
+@pytest.mark.parametrize("n_repeats", [1, 3])
+@pytest.mark.parametrize("region", [1, 2])
+def test_patterns_of_averages_are_means_over_repeats(region, n_repeats, monkeypatch):
+    X, y = make_data(2)
+    options = REGIONS | {"average": 2, "n_repeats": n_repeats, "random_state": 0}
+    scored, signal = (
+        f(X, GROUPS)[:, region == LABELS] for f in (z_scored_in, centred_in)
+    )
+    # Blocks of one region have the features of this region only.
+    for longest in (1, 64):
+        monkeypatch.setattr(positions, "_LONGEST", longest)
+        result, expected = decode_regions(X, y, **options), []
+        for some in np.split(result.members, n_repeats):
+            averages = scored[some].mean(axis=1), signal[some].mean(axis=1)
+            expected.append(by_hand(*averages, y[some[:, 0]])[0])
+        assert_close(patterns_in(result, region), np.mean(expected, axis=0))
+        # Not far from the differences of means, whatever is averaged how.
+        result = decode_regions(X, y, average_test=False, **options)
+        means = [signal[y == k].mean(axis=0) for k in np.unique(y)]
+        found = patterns_in(result, region).ravel()
+        assert np.corrcoef(found, np.ravel(means))[0, 1] > 0.8
+        if n_repeats > 1:
+            with pytest.raises(ValueError, match=r"Each repeat has its own averages"):
+                result.patterns("discriminant", region=region)
+
+
+def test_patterns_of_steps_learned_in_folds():
+    X, y = make_data(2)
+    options = {"preprocess": "zscore", "standardize": False}
+    result = decode_regions(X, y, **options, **REGIONS)
+    found = []
+    for train, _ in result.folds:
+        own = X[train][:, LABELS == 2]
+        scored = (own - own.mean(axis=0)) / own.std(axis=0)
+        found.append(by_hand(scored, own, y[train])[0])
+    assert_close(patterns_in(result, average="folds"), np.mean(found, axis=0))
+
+
+def test_train_on_has_the_patterns_of_the_trained_images():
+    X, y = make_data(2)
+    chosen = np.arange(N) % 3 > 0
+    options = REGIONS | {"groups": None, "train_on": chosen, "standardize": False}
+    own = X[chosen][:, LABELS == 2]
+    expected, _ = by_hand(own, own, y[chosen])
+    assert_close(patterns_in(decode_regions(X, y, **options)), expected)
+
+
+def test_a_voxel_that_is_constant_in_a_run_says_nothing_there():
+    X, y = make_data(2)
+    X[GROUPS == 1, 8] = 300.0
+    with pytest.warns(RuntimeWarning, match=r"1 features are constant within"):
+        result = decode_regions(X, y, **REGIONS)
+    own = X[:, LABELS == 2]
+    expected, _ = by_hand(z_scored_in(own, GROUPS), centred_in(own, GROUPS), y)
+    assert_close(patterns_in(result), expected)
+
+
+def make_image(X):
+    """Return images of a box of voxels, (4, 5, 4): its first 79 are the columns."""
+    data = np.zeros((len(X), 80))
+    data[:, :79] = X
+    return build.volume(data.reshape(len(X), 4, 5, 4))
+
+
+ATLAS = build.mask(np.append(LABELS, 0).reshape(4, 5, 4))
+
+
+def test_patterns_of_volumes_are_images(tmp_path):
+    X, y = make_data()
+    X[3, 2], X[:, 10] = np.nan, 7.0  # in region 1, and in region 2
+    lut = pd.DataFrame({"index": [1, 2], "name": ["small", "large"]})
+    images, options = make_image(X), {"labels_img": ATLAS, "groups": GROUPS}
+    with pytest.warns(RuntimeWarning, match=r"2 of 76 voxels"):
+        result = decode_regions(images, y, lut=lut, **options)
+    used = np.setdiff1d(np.arange(76), [2, 10])
+    for name, (kind, average) in {
+        "class": ("class", "full"),
+        "class_folds": ("class", "folds"),
+        "discriminant": ("discriminant", "full"),
     }.items():
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(ValueError, match=f"y: '.*{name}' is no table"):
-            read_labels((tmp_path / name, "a"))
+        found, maps = result.patterns(kind, average=average), result.pattern_maps[name]
+        assert len(found) == maps.shape[1] == (3 if kind == "discriminant" else 4)
+        for i, image in enumerate(found.values()):
+            assert isinstance(image, Nifti1Image)
+            assert_array_equal(image.affine, images.affine)
+            got = image.get_fdata().ravel()
+            assert_allclose(got[used], maps[:, i], rtol=1e-6, atol=0)  # float32
+            assert np.isnan(got[[2, 10]]).all()
+            assert not got[76:].any()
+    large = result.patterns(region="large")[y[0]].get_fdata().ravel()
+    assert np.isfinite(large[6:10]).all()
+    assert np.isnan(large[:6]).all()
+    result.save(tmp_path / "regions.h5")
+    loaded = load_result(tmp_path / "regions.h5")
+    assert loaded == result
+    for name, image in result.patterns().items():
+        assert_array_equal(loaded.patterns()[name].dataobj, image.dataobj)
 
 
-# Regions
+def test_patterns_of_surfaces_are_surface_images():
+    X, y = make_data(2)
+    result = decode_regions(build.surface(X[:, :40], X[:, 40:]), y, groups=GROUPS)
+    flat = decode_regions(X, y, groups=GROUPS)
+    image, expected = result.patterns()[y[0]], flat.patterns()[y[0]].to_numpy()
+    joined = np.concatenate([image.data.parts[part] for part in ("left", "right")])
+    assert_allclose(joined, expected, rtol=1e-6, atol=0)  # float32
 
 
-@pytest.fixture
-def atlas(rng):
-    return volume(rng.integers(0, 4, SHAPE).astype(np.int16) * 5)
+@pytest.mark.parametrize("options", [{}, {"preprocess": "zscore"}, {"average": 2}])
+def test_checkpoints_change_nothing_and_know_the_unit_of_the_images(options, tmp_path):
+    X, y = make_data()
+    known = {"labels_img": np.arange(1, 80), "groups": GROUPS, "random_state": 0}
+    known |= options
+    once = decode_regions(X, y, **known)
+    for _ in range(2):
+        assert decode_regions(X, y, checkpoint=tmp_path / "run", **known) == once
+    with pytest.raises(ValueError, match=r"imgs"):  # though z-scores are the same
+        decode_regions(2 * X, y, checkpoint=tmp_path / "run", **known)
 
 
-@pytest.fixture
-def lut():
-    names = ["V3", "none", "V1", "V99", "V2"]
-    return pd.DataFrame({"index": [15, 0, 5, 99, 10], "name": names})
+def test_what_has_no_patterns_says_so():
+    X, y = make_data(2)
+    result = decode_regions(X, y, **REGIONS)
+    light = searchlight(X, y, adjacency=build.chain(X.shape[1]), groups=GROUPS)
+    bent = decode_regions(X, y, kernel="rbf", **REGIONS)
+    landmarks = decode_regions(X, y, approx=Nystrom(20), **REGIONS)
+    assert bent.pattern_maps == {}
+    assert len(bent.pattern_features) == 0
+    for each, options, message in (
+        (light, {}, r"Searchlights hold no activation patterns"),
+        (bent, {}, r"its kernel is RBF.*kernel='linear'\.$"),
+        (landmarks, {}, r"its kernel is LowRank"),
+        (result, {"kind": "classes"}, r"Invalid value for 'kind'"),
+        (
+            result,
+            {"kind": "discriminant", "average": "folds"},
+            r"Each fold has its own discriminants",
+        ),
+        (result, {"region": 3}, r"no region of the number 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            each.patterns(**options)
 
 
-def test_regions_of_a_volume(bold, mask, atlas, lut):
-    images, regions = read_regions(bold, atlas)
-    labels = np.asarray(atlas.dataobj)
-    assert_array_equal(images.space.mask, labels != 0)
-    assert_array_equal(regions.labels, labels[labels != 0])
-    assert regions.ids.tolist() == [5, 10, 15]
-    assert regions.names.tolist() == ["5", "10", "15"]
-    assert regions.base is images.space
-    assert_array_equal(
-        images.X, apply_mask(bold, new_img_like(atlas, (labels > 0).astype(np.uint8)))
+def test_a_region_without_voxels_has_neither_patterns_nor_confusions():
+    X, y = make_data(2)
+    X[:, LABELS == 1] = 3.0
+    with pytest.warns(RuntimeWarning, match=r"left out"):
+        result = decode_regions(X, y, **REGIONS)
+    for ask in (result.confusion, lambda number: result.patterns(region=number)):
+        with pytest.raises(ValueError, match=r"Nothing could be decoded in region 1"):
+            ask(1)
+    assert np.isnan(values(result.patterns())[:, : SIZES[0]]).all()
+
+
+def test_patterns_that_do_not_fit_are_refused():
+    result = decode_regions(*make_data(2), **REGIONS)
+    maps, features = result.pattern_maps, result.pattern_features
+    for wrong in (
+        {"pattern_features": features[1:]},
+        {"pattern_features": features + 1},
+        {"pattern_maps": {"class": maps["class"][1:]}},
+    ):
+        with pytest.raises(ValueError, match=r"one row for each of the 76 features"):
+            type(result)(**(result._content() | wrong))
+
+
+# -------------------------------------------------------------- figures of the patterns
+
+
+def test_figures_of_volumes_show_the_patterns(monkeypatch):
+    X, y = make_data()
+    options = REGIONS | {"labels_img": ATLAS, "standardize": False}
+    result = decode_regions(make_image(X), y, **options)
+    shown = []
+    monkeypatch.setattr(
+        "nilearn.plotting.plot_stat_map", lambda *a, **k: shown.append((a, k))
     )
-    means = NiftiLabelsMasker(atlas, lut=lut, standardize=None, reports=False)
-    expected = means.fit(bold).transform(bold)
-    for number, region in enumerate(regions.ids):
-        mean = images.X[:, regions.labels == region].mean(axis=1)
-        assert_allclose(mean, expected[:, number], rtol=1e-12, atol=0)
-
-    images, regions = read_regions(bold, atlas, mask, lut)
-    within = np.where(np.asarray(mask.dataobj), labels, 0)
-    assert_array_equal(regions.labels, within[within != 0])
-    assert_array_equal(
-        images.X, apply_mask(bold, volume((within > 0).astype(np.uint8)))
-    )
-    assert regions.names.tolist() == ["V1", "V2", "V3"]
+    figure = result.plot_patterns(region=2, cut_coords=3)
+    expected = result.patterns(region=2).values()
+    most = np.nanmax([np.nanmax(np.abs(image.get_fdata())) for image in expected])
+    for ((drawn,), options), image in zip(shown, expected, strict=True):
+        assert_array_equal(drawn.get_fdata(), np.nan_to_num(image.get_fdata()))
+        assert options["vmax"] == -options["vmin"] == pytest.approx(most, rel=1e-6)
+        assert len(options["cut_coords"]) == 3
+    assert [text.get_text() for text in figure.texts[:4]] == list(result.patterns())
+    assert figure.get_suptitle().startswith("region 2, 48 trials, 4 classes")
+    assert figure.axes[-1].get_ylabel() == "Pattern (unit of the data)"
 
 
-def test_regions_that_a_table_lacks(bold, atlas, lut):
-    match = (
-        r"lut has no name for 2 of 3 regions \(ids 10, 15\); the first is called 'un"
-    )
-    lacking = lut[lut["index"] != 10].replace("V3", None)
-    with pytest.warns(UserWarning, match=match) as caught:
-        _, regions = read_regions(bold, atlas, None, lacking)
-    assert len(caught) == 1
-    assert regions.names.tolist() == ["V1", "unknown 10", "unknown 15"]
-    many = volume(np.arange(np.prod(SHAPE), dtype=np.int32).reshape(SHAPE))
-    with pytest.warns(UserWarning, match=r"115 of 119 .*\(ids 1, 2, 3, 4, 6, \.\.\.\)"):
-        read_regions(bold, many, None, lut)
-    match = (
-        "no region of labels_img is in lut: ids 5, 10, 15 against index 101, 102: is "
-        "it the table of another atlas"
-    )
-    other = pd.DataFrame({"index": [101, 102], "name": ["a", "b"]})
-    with pytest.raises(ValueError, match=match):
-        read_regions(bold, atlas, None, other)
+def test_slices_are_cut_where_patterns_are_large():
+    places = np.repeat(np.arange(10.0), 3)[::-1]
+    at_two = np.where(np.isin(places, [2, 7]), 1.0, 0.0)
+    assert _cuts(places, at_two, 7) == [2, 7]
+    assert _cuts(places, np.ones(30), 5) == [0, 2, 4, 6, 8]
+    assert _cuts(places, at_two, 1) == [2]
 
 
-@pytest.mark.parametrize("background", ["Background", b"background"])
-def test_names_of_an_atlas_without_table(bold, atlas, background):
-    maps = volume(np.asarray(atlas.dataobj) // 5)
-    names = [background, "V1", b"V2", "V3"]
-    for labels in (names, np.array(names, object), pd.Series(names, index=range(4, 8))):
-        _, regions = read_regions(bold, Bunch(maps=maps, labels=labels))
-        assert regions.names.tolist() == ["V1", "V2", "V3"]
-    other = pd.DataFrame({"index": [1, 2, 3], "name": list("abc")})
-    _, regions = read_regions(bold, Bunch(maps=maps, labels=names), None, other)
-    assert regions.names.tolist() == list("abc")
-    for labels in (None, []):
-        _, regions = read_regions(bold, Bunch(maps=maps, labels=labels))
-        assert regions.names.tolist() == ["1", "2", "3"]
+def test_figures_are_drawn_by_nilearn():
+    X, y = make_data(2)
+    result = decode_regions(make_image(X), y, labels_img=ATLAS, groups=GROUPS)
+    figure = result.plot_patterns("discriminant", views="x", vlim=(-1, 1))
+    assert figure.axes[-1].get_ylim() == (-1, 1)
+    surfaces = build.surface(X[:, :40], X[:, 40:])
+    result = decode_regions(surfaces, y, groups=GROUPS)
+    figure = result.plot_patterns(views="lateral")
+    assert len([ax for ax in figure.axes if ax.name == "3d"]) == 2 * 2
+    with pytest.raises(ValueError, match=r"A surface has no cuts"):
+        result.plot_patterns(cut_coords=3)
+    with pytest.raises(ValueError, match=r"no location in a brain. Use result.pattern"):
+        decode_regions(X, y, **REGIONS).plot_patterns()
+
+
+# ----------------------------------------------------------------------- the whole mask
+
+
+def test_without_an_atlas_the_mask_is_one_region():
+    X, y = make_data()
+    options = {"groups": GROUPS, "n_permutations": 20, "random_state": 0, "reg": 0.3}
+    result = decode_regions(X, y, **options)
+    same(result, decode_regions(X, y, labels_img=np.ones(X.shape[1], int), **options))
+    assert result.n_features.tolist() == [X.shape[1]]
+    assert result.to_dataframe()["region"].tolist() == ["all features"]
+    classes, _ = by_hand(z_scored_in(X, GROUPS), centred_in(X, GROUPS), y)
+    assert_close(values(result.patterns()), classes)
+    with pytest.raises(TypeError, match=r"lut is for the names of an atlas"):
+        decode_regions(X, y, lut="names.tsv")
+
+
+def test_the_whole_mask_of_volumes():
+    X, y = make_data(2)
+    inside = build.mask(np.append(LABELS == 2, False).reshape(4, 5, 4))
+    options = {"groups": GROUPS, "n_permutations": 20, "random_state": 0}
+    result = decode_regions(make_image(X), y, mask_img=inside, **options)
+    same(result, decode_regions(X[:, LABELS == 2], y, **options))
+    assert result.to_dataframe()["region"].tolist() == ["whole mask"]
+    assert result.adjacency.shape == (2, 0)
+    scores = result.to_img().get_fdata()
+    assert_allclose(scores[inside.get_fdata() > 0], result.scores[0], rtol=1e-6, atol=0)
+
+
+# -------------------------------------------------------------------------- confusions
+
+WITH_TABLE = {"scoring": ["accuracy", "confusion_matrix"]}
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_confusions_are_those_of_the_metric(n_classes):
+    X, y = make_data(n_classes)
+    result = decode_regions(X, y, **REGIONS)
+    scored = decode_regions(X, y, **WITH_TABLE, **REGIONS)
+    for i in (1, 2):
+        table, predicted = result.confusion(i), result.predictions[i - 1]
+        assert table.index.tolist() == table.columns.tolist() == sorted(set(y))
+        assert_array_equal(table, confusion_matrix(y, predicted))
+        pd.testing.assert_frame_equal(scored.confusion(i), table)
+        assert np.trace(table) / N == pytest.approx(result.scores[i - 1], abs=1e-12)
+    with pytest.raises(ValueError, match=r"Invalid value for 'region': None\. .* name"):
+        result.confusion()
+    light = searchlight(X, y, adjacency=build.chain(X.shape[1]), groups=GROUPS)
+    assert_array_equal(light.confusion(5), confusion_matrix(y, light.predictions[5]))
+    with pytest.raises(ValueError, match=r"its number in result.positions"):
+        light.confusion("V1")
 
 
 @pytest.mark.parametrize(
-    ("step", "labels"),
+    "way",
     [
-        (1, ["V1", "V2", "V3"]),  # perhaps without one for the background
-        (1, ["V0", "V1", "V2", "V3"]),
-        (1, ["Background", "V1", "V2"]),
-        (1, ["Background", "V1", "V2", "V3", "V4"]),
-        (5, ["Background", "V1", "V2", "V3"]),  # the numbers are 5, 10, 15
+        {"cv": StratifiedKFold(4), "n_repeats": 2},
+        {"train_on": np.arange(N) % 3 > 0},
+        {"groups": GROUPS, "average": 2, "n_repeats": 2},
     ],
+    ids=["repeats", "trained on", "averages"],
 )
-def test_names_that_fit_in_two_ways(bold, atlas, step, labels):
-    maps = volume(np.asarray(atlas.dataobj) // 5 * step)
-    match = (
-        rf"The atlas lists {len(labels)} names, the first '{labels[0]}', and has 3 reg"
-        rf"ions \({step}, {2 * step}, {3 * step}\), .* Pass lut, a table with columns"
-    )
-    with pytest.raises(ValueError, match=match):
-        read_regions(bold, Bunch(maps=maps, labels=labels))
+def test_confusions_of_repeats_and_of_tested_images_only(way):
+    X, y = make_data(2)
+    options = {"labels_img": LABELS, "random_state": 0} | way
+    result = decode_regions(X, y, **options)
+    scored = decode_regions(X, y, **WITH_TABLE, **options)
+    pd.testing.assert_frame_equal(result.confusion(2), scored.confusion(2))
 
 
-def test_regions_and_files(bold, atlas, lut, tmp_path):
-    lut.to_csv(tmp_path / "lut.tsv", sep="\t", index=False)
-    nibabel.save(atlas, tmp_path / "atlas.nii.gz")
-    nibabel.save(bold, tmp_path / "bold.nii.gz")
-    path = tmp_path / "atlas.nii.gz"
-    bunch = Bunch(maps=str(path), lut=lut, labels=["a"])
-    for given, names in (
-        ((path, None, tmp_path / "lut.tsv"), ["V1", "V2", "V3"]),
-        ((bunch, None, None), ["V1", "V2", "V3"]),
-        ((Bunch(maps=atlas), None, None), ["5", "10", "15"]),
-        ((volume(np.asarray(atlas.dataobj, float)),), ["5", "10", "15"]),
+def test_confusions_of_overlapping_test_sets_have_to_be_scored():
+    X, y = make_data(2)
+    cv = RepeatedKFold(n_splits=4, n_repeats=2, random_state=0)
+    options = {"labels_img": LABELS, "cv": cv}
+    with pytest.raises(ValueError, match=r"scoring=\['accuracy', 'confusion_matrix'\]"):
+        decode_regions(X, y, **options).confusion(1)
+    result = decode_regions(X, y, **WITH_TABLE, **options)
+    assert result.confusion(1).to_numpy().sum() == 2 * N
+
+
+# -------------------------------------------------------------------- names, and files
+
+
+def test_regions_are_found_by_name_and_number():
+    base = build.volume_space((2, 3, 2))
+    names, labels = ["V1", "V2", "V1"], np.arange(base.n_positions) % 3 + 5
+    space = RegionSpace(names, [7, 5, 6], base, labels)
+    assert [space.find(x) for x in ("V2", 7, np.int64(6))] == [1, 0, 2]
+    for given, error, message in (
+        ("V1", ValueError, r"2 regions are called 'V1'.* 7, 6"),
+        ("V3", ValueError, r"no region of the name 'V3'.*'V1', 'V2'"),
+        (3, ValueError, r"no region of the number 3.*7, 5, 6"),
+        (1.5, TypeError, r"Invalid value for 'region': 1.5"),
     ):
-        images, regions = read_regions(tmp_path / "bold.nii.gz", *given)
-        assert regions.names.tolist() == names
-        assert images.space.n_positions == (atlas.get_fdata() > 0).sum()
-
-
-def test_regions_on_another_grid(bold, rng):
-    affine = AFFINE @ np.diag([0.5, 0.5, 0.5, 1])
-    data = np.repeat(rng.integers(0, 3, (10, 12, 8)).astype(np.int16), 1, axis=0)
-    data[0, 0, 1] = 9  # not the nearest of any voxel
-    fine = volume(data, affine)
-    with (
-        pytest.warns(
-            UserWarning, match=r"labels_img, shape \(10, 12, 8\) and .* resampled"
-        ),
-        pytest.warns(UserWarning, match="1 of 3 regions hold no voxel .*: '9'"),
-    ):
-        images, regions = read_regions(bold, fine)
-    with pytest.warns(UserWarning, match="labels were removed"):
-        masker = NiftiLabelsMasker(fine, standardize=None, reports=False).fit(bold)
-    expected = masker.labels_img_.get_fdata()
-    assert_array_equal(images.space.mask, expected > 0)
-    assert_array_equal(regions.labels, expected[expected > 0])
-    assert regions.ids.tolist() == [1, 2, 9]
-    assert_array_equal(images.space.affine, AFFINE)
-
-
-@pytest.mark.parametrize("distance", [-300, 300])
-def test_regions_elsewhere(bold, atlas, distance):
-    """Nilearn refuses this to one side, and gives zeros to the other."""
-    apart = volume(np.asarray(atlas.dataobj), AFFINE + np.eye(4, k=3) * distance)
-    match = (
-        r"No voxel of labels_img lies in the images: their affines place them apart "
-        rf"\(shape .* {60 + distance}\. .*, against shape .* 60\. .*Align them first"
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # that it was resampled
-        with pytest.raises(ValueError, match=match):
-            read_regions(bold, apart)
-
-
-def test_regions_of_surfaces():
-    img = surface(4)
-    atlas = SurfaceImage(
-        img.mesh,
-        {"left": np.array([0, 1, 1, 2, 2, 0]), "right": np.array([3] * 4 + [0] * 4)},
-    )
-    lut = pd.DataFrame({"index": [0, 1, 2, 3], "name": ["Background", "a", "b", "c"]})
-    images, regions = read_regions(img, atlas, None, lut)
-    data = np.concatenate(list(img.data.parts.values())).T
-    labels = np.concatenate(list(atlas.data.parts.values()))
-    assert_array_equal(images.X, data[:, labels > 0])
-    assert_array_equal(regions.labels, labels[labels > 0])
-    means = SurfaceLabelsMasker(atlas, lut=lut, standardize=None, reports=False).fit()
-    assert regions.names.tolist() == list(means.region_names_.values())
-    assert_allclose(
-        images.X[:, regions.labels == 3].mean(axis=1),
-        means.transform(img)[:, 2],
-        rtol=1e-12,
-        atol=0,
-    )
-    inside = labels * np.concatenate(list(surface_mask().data.parts.values()))
-    masker = SurfaceMasker(surface_mask(), standardize=None, reports=False).fit()
-    for given in (surface_mask(), masker):
-        images, regions = read_regions(img, atlas, given)
-        assert_array_equal(regions.labels, inside[inside > 0])
-        assert_array_equal(images.X, data[:, inside > 0])
-        assert_array_equal(images.space.mask["right"], inside[6:] > 0)
-
-
-def test_regions_of_arrays(rng):
-    X = rng.standard_normal((6, 5))
-    table = pd.DataFrame(X, columns=list("abcde"))
-    lut = pd.DataFrame({"index": [4, 7], "name": ["four", "seven"]})
-    images, regions = read_regions(table, np.array([7, 0, 4, 4, 7]), lut=lut)
-    assert_array_equal(images.X, X[:, [0, 2, 3, 4]])
-    assert images.space == FeatureSpace(list("acde"), 4)
-    assert regions.names.tolist() == ["four", "seven"]
-    assert regions.labels.tolist() == [7, 4, 4, 7]
-    images, regions = read_regions(X, pd.Series(["B", "A", "background", "", "A"]))
-    assert regions.names.tolist() == ["A", "B"]
-    assert regions.labels.tolist() == [2, 1, 1]
-    assert_array_equal(images.X, X[:, [0, 1, 4]])
-
-
-def test_what_is_no_atlas(bold, mask, atlas, lut):
-    X, img = np.arange(12.0).reshape(4, 3) ** 2, surface(4)
-    outside = np.zeros(SHAPE, np.uint8)
-    outside[0, 0, 0] = 1
-    for given, error, match in [
-        ((bold, math_img("img / 2", img=atlas)), ValueError, "whole numbers.*e.g. 2.5"),
-        ((bold, volume(np.zeros(SHAPE))), ValueError, "No region of labels_img holds"),
-        ((bold, mask, volume(outside)), ValueError, "No region of labels_img holds"),
-        ((bold, bold), ValueError, "labels_img is imgs"),
-        ((bold, np.ones(SHAPE)), TypeError, "labels_img is a ndarray but imgs are vol"),
-        ((bold, surface()), TypeError, "labels_img is a SurfaceImage but imgs are vol"),
-        ((bold, NiftiLabelsMasker(atlas)), TypeError, "labels_img is a NiftiLabelsM"),
-        ((NiftiMasker(mask), atlas), TypeError, "imgs is a NiftiMasker"),
-        ((bold, atlas, None, lut[["name"]]), ValueError, "lut needs the columns"),
-        ((bold, atlas, None, {5: "V1"}), TypeError, "lut must be .* index and name; g"),
-        ((bold, atlas, None, ["V1"]), TypeError, "lut must be a DataFrame .* got list"),
-        ((bold, Bunch(maps=atlas, lut=3)), TypeError, "lut must be .* got int"),
-        (
-            (bold, atlas, None, pd.concat([lut, lut])),
-            ValueError,
-            "lut names the region 15 more than once",
-        ),
-        (
-            (img, atlas),
-            TypeError,
-            "labels_img must be a .*, as imgs are surfaces; got Nif",
-        ),
-        ((img, surface(flip=True)), ValueError, "labels_img is on another mesh"),
-        ((img, surface()), ValueError, "labels_img must hold whole numbers"),
-        ((X, [1, 2]), ValueError, r"each of the 3 features, shape \(3,\); got \(2,"),
-        ((X, atlas), TypeError, "labels_img is a Nifti1Image but imgs is an array"),
-        ((X, [1, 2, 0], mask), TypeError, "mask_img is for images"),
-        ((X, ["", "", ""]), ValueError, "No region"),
-        ((X, ["a", None, "b"]), ValueError, "labels_img is missing"),
-    ]:
-        with pytest.raises(error, match=match):
-            read_regions(*given)
-
-
-# Files of results
+        with pytest.raises(error, match=message):
+            space.find(given)
 
 
 @pytest.mark.parametrize("ending", [".nii", ".nii.gz", ".NII.GZ", ".gii"])
-def test_a_result_is_no_image(rng, tmp_path, ending):
-    X = rng.standard_normal((12, 3))
-    result = decode_regions(X, [0, 1] * 6, labels_img=[1, 2, 2], cv=3)
+def test_a_result_is_no_image(tmp_path, ending):
+    result = decode_regions(X, Y, labels_img=ROIS, **OF_PAIR)
     match = (
         rf"map{ending}' has the ending of an image, but a result file is HDF5 "
         r"\(\.h5\); for an image use result\.to_img\(\.\.\.\)\.to_filename"
@@ -1144,21 +637,8 @@ def test_a_result_is_no_image(rng, tmp_path, ending):
     for path in (tmp_path / f"map{ending}", str(tmp_path / f"map{ending}")):
         with pytest.raises(ValueError, match=match):
             result.save(path)
+    result = decode_arrays(X[PAIR][:, :, None], Y[PAIR], cv=3)
+    with pytest.raises(ValueError, match=r"\.h5\); use a path that ends in \.h5"):
+        result.save(tmp_path / f"map{ending}")
     assert list(tmp_path.iterdir()) == []
     result.save(tmp_path / "map.nii.h5")
-
-
-def test_a_result_without_images_is_no_image_either(rng, tmp_path):
-    result = decode_arrays(rng.standard_normal((12, 3, 4)), [0, 1] * 6, cv=3)
-    with pytest.raises(ValueError, match=r"\.h5\); use a path that ends in \.h5"):
-        result.save(tmp_path / "map.nii")
-
-
-def test_columns_that_are_constant_within_a_run_are_among_the_usable_ones(rng):
-    X, runs = rng.standard_normal((8, 4)), [np.arange(4), np.arange(4, 8)]
-    X[:, 0], X[runs[1], 1] = 0, 0
-    usable = np.array([False, True, True, True])
-    assert_array_equal(flat_within_runs(X, usable, runs), [False, True, False, False])
-    X[runs[1]] = 0
-    with pytest.raises(ValueError, match="Nothing varies in the group of image 4"):
-        flat_within_runs(X, usable, runs)

@@ -1,4 +1,7 @@
-"""Positions that are subsets of columns: against the oracle, and run in any blocks."""
+"""Positions: windows of samples, pairs of times, subsets of columns.
+
+Subsets are compared with the oracle and run in any blocks.
+"""
 
 from fractions import Fraction
 
@@ -10,57 +13,42 @@ from scipy import sparse
 from sklearn import model_selection as ms
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
-from mvpa_kfda import RBF, Linear, Polynomial, Ridge
+from mvpa_kfda import RBF, Linear, Polynomial, Ridge, generalize_arrays
+from mvpa_kfda.decoding import positions as module
 from mvpa_kfda.decoding.positions import SubsetPositions, cut_windows
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference import corrections as inference
 from mvpa_kfda.inference.null import summarize_null
-from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import direct
-from mvpa_kfda.kfda.folds import Folds, make_folds
-from mvpa_kfda.kfda.hat import make_hat
-from mvpa_kfda.kfda.rules import best_of_two
+from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.metrics.scores import METRICS
-from tests import reference
+from tests import build, reference
 
-P = 7
 LEAVE_ONE_OUT = ms.LeaveOneOut()
 
 
-def make_problem(counts, n_features=40, seed=0, cv=4, permute="auto", **options):
-    """Data (n_features, n), a task, and its folds; some features tell the classes."""
-    rng = np.random.default_rng(seed)
-    codes = rng.permutation(np.repeat(np.arange(len(counts)), counts))
-    data = rng.standard_normal((n_features, len(codes))) + 3.0
-    data[::3] += 0.7 * rng.standard_normal((len(data[::3]), len(counts)))[:, codes]
-    folds = make_folds(cv, codes)
-    labels = permute_labels(
-        codes, P, folds=folds, permute=permute, random_state=seed
-    ).labels
+def make_problem(counts, cv=4, permute="auto", **options):
+    """Return data (40, n) and a task; some features tell the classes."""
+    codes = build.codes_of(counts)
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((40, len(codes))) + 3.0
+    data[::3] += 0.7 * rng.standard_normal((14, len(counts)))[:, codes]
+    labels = build.permuted(codes, 7, cv, permute=permute)
     options = {"scoring": ["accuracy"], "dtype": np.dtype("float64")} | options
     options["metrics"] = {name: METRICS[name] for name in options.pop("scoring")}
-    return data, Task(labels, len(counts), folds, **options)
-
-
-def make_subsets(n_features, sizes, seed=0):
-    """Random subsets of these sizes, as CSR."""
-    rng = np.random.default_rng(seed)
-    rows = [np.sort(rng.choice(n_features, size, replace=False)) for size in sizes]
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    return indptr, np.concatenate(rows).astype(int)
+    return data, Task(labels, len(counts), make_folds(cv, codes), **options)
 
 
 def make_positions(data, sizes, kernel=None, reg=0.3, **options):
-    subsets = make_subsets(len(data), sizes)
+    """Return positions of so many random features each."""
+    rng = np.random.default_rng(0)
+    rows = [np.sort(rng.choice(len(data), size, replace=False)) for size in sizes]
+    subsets = np.cumsum([0, *sizes]), np.concatenate(rows).astype(int)
     return SubsetPositions(data, *subsets, kernel or Linear(), reg, **options)
 
 
-def features(positions, position):
-    """The features of a position, (n, p)."""
-    some = positions.indices[
-        positions.indptr[position] : positions.indptr[position + 1]
-    ]
-    return positions.data[some].T
+def columns(positions, i):
+    return positions.indices[positions.indptr[i] : positions.indptr[i + 1]]
 
 
 def same(one, other):
@@ -75,8 +63,6 @@ def same(one, other):
         for key, values in summary.to_arrays().items():
             assert_array_equal(values, other.null_summaries[name].to_arrays()[key])
     assert_array_equal(one.predicted, other.predicted)
-    if one.class_scores is not None:
-        assert_array_equal(one.class_scores, other.class_scores)
 
 
 # ------------------------------------------------------------------ against the oracle
@@ -114,96 +100,39 @@ def test_equals_the_oracle(counts, cv, permute, kernel):
     positions = make_positions(data, sizes, ours, Ridge(2.0))
     outcome = run(positions, task, 1, False)
     found = set()
-    for position in range(len(sizes)):
+    for i in range(len(sizes)):
+        K = gram(data[columns(positions, i)].T)
+        pairs = task.folds.pairs
         oracle = reference.reference_cross_validate(
-            gram(features(positions, position)),
-            task.labels[0],
-            task.folds.pairs,
-            2.0,
-            task.labels,
+            K, task.labels[0], pairs, 2.0, task.labels
         )
         accuracy = oracle.accuracy()
-        assert outcome.metrics["accuracy"][position] == pytest.approx(accuracy[0])
-        assert_allclose(
-            outcome.nulls["accuracy"][:, position], accuracy[1:], rtol=1e-12, atol=0
-        )
+        assert outcome.metrics["accuracy"][i] == pytest.approx(accuracy[0])
+        null = outcome.nulls["accuracy"][:, i]
+        assert_allclose(null, accuracy[1:], rtol=1e-12, atol=0)
         if len(np.unique(oracle.rows)) == len(oracle.rows):
-            predicted = outcome.predicted[position][oracle.rows]
+            predicted = outcome.predicted[i][oracle.rows]
             assert_array_equal(predicted, oracle.predictions[0])
         found |= set(accuracy)
     assert len(found) > 5
 
 
 @pytest.mark.parametrize("counts", [(10, 9), (6, 9, 7)], ids=str)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_class_scores_equal_the_oracle(counts, dtype):
-    data, task = make_problem(
-        counts, keep_class_scores=True, dtype=np.dtype(dtype), scoring=["roc_auc"]
-    )
+@pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-9), ("float32", 1e-4)])
+def test_class_scores_equal_the_oracle(counts, dtype, rtol):
+    options = {"keep_class_scores": True, "dtype": np.dtype(dtype)}
+    data, task = make_problem(counts, scoring=["roc_auc"], **options)
     positions = make_positions(data, [5, 30], reg=Ridge(2.0))
     outcome = run(positions, task, 1, False)
-    for position in range(2):
-        K = linear_kernel(features(positions, position))
+    for i in range(2):
+        K = linear_kernel(data[columns(positions, i)].T)
         oracle = reference.reference_cross_validate(
             K, task.labels[0], task.folds.pairs, 2.0
         )
         scores = np.empty((len(K), len(counts)))
         scores[oracle.rows] = oracle.class_scores[0]
-        got, wanted = (s - s[:, :1] for s in (outcome.class_scores[position], scores))
-        rtol = {"float64": 1e-9, "float32": 1e-4}[dtype]
+        got, wanted = (s - s[:, :1] for s in (outcome.class_scores[i], scores))
         assert_allclose(got, wanted, rtol=0, atol=rtol * np.abs(wanted).max())
-
-
-# ------------------------------------------------- two classes without class scores
-
-
-@pytest.mark.parametrize("counts", [(10, 10), (14, 7), (20, 2), (2, 20)], ids=str)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("cv", [LEAVE_ONE_OUT, ms.KFold(5), 2], ids=str)
-@pytest.mark.parametrize("ties", [False, True])
-def test_two_classes_need_no_scores(counts, dtype, cv, ties):
-    rng = np.random.default_rng(3)
-    codes = rng.permutation(np.repeat([0, 1], counts))
-    X = rng.standard_normal((len(codes), 3))
-    if ties:  # few distinct rows: scores that are equal but for rounding
-        X = np.rint(X)
-        X[:, 1:] = 0
-    folds = make_folds(cv, codes)
-    labels = np.array([rng.permutation(codes) for _ in range(300)])
-    plan = direct.prepare(make_hat(X, Linear(), 0.3), folds, dtype)
-    quick = direct.apply(plan, labels, 2)
-    slow = direct.apply(plan, labels, 2, want_scores=True)
-    assert quick.class_scores is None
-    assert_array_equal(quick.predicted, slow.predicted)
-    if 2 not in counts:
-        assert 0.1 < quick.predicted.mean() < 0.9
-    else:  # both trials of a class are left out at once by some folds
-        assert np.isneginf(slow.class_scores).any() == (cv is not LEAVE_ONE_OUT)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_two_classes_are_told_apart_alike_with_and_without_scores(seed):
-    """Also where a class is absent from training, and where whole numbers tie."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(6, 24))
-    X = rng.integers(-2, 3, (n, int(rng.integers(1, 4)))).astype(float)
-    tests = [rng.choice(n, rng.integers(1, n // 2), replace=False) for _ in range(4)]
-    labels = rng.integers(0, 2, (30, n))
-    labels[0] = np.isin(np.arange(n), tests[0])  # its second class is never trained
-    labels[1] = 1 - labels[0]
-    plan = direct.prepare(make_hat(X, Linear(), 0.3), Folds(tuple(tests), n))
-    quick = direct.apply(plan, labels, 2).predicted
-    assert_array_equal(quick, direct.apply(plan, labels, 2, True).predicted)
-
-
-def test_exactly_fitted_trials_are_refused():
-    codes = np.repeat([0, 1], 6)
-    plan = direct.prepare(make_hat(np.eye(12), Linear(), 1.0), make_folds(3, codes))
-    targets = direct.make_targets(codes[None], 2, plan.folds, plan.dtype)
-    terms = targets.folds[0].terms
-    E = np.zeros_like(targets.folds[0].T)
-    with pytest.raises(ValueError, match=r"lambda is too small.*fitted exactly"):
-        best_of_two(E, targets.folds[0].T, np.zeros((1, 1, 3, 1)), terms)
 
 
 # --------------------------------------------------- one result, however it is reached
@@ -219,28 +148,26 @@ def test_blocks_and_workers_change_nothing(monkeypatch, counts, null):
     positions = make_positions(data, [3, 12, 1, 25, 6, 9, 30, 2, 17], RBF(gamma=0.05))
     expected = run(positions, task, 1, False)
     for length in (1, 2, 5):
-        monkeypatch.setattr("mvpa_kfda.decoding.positions._LONGEST", length)
+        monkeypatch.setattr(module, "_LONGEST", length)
         assert len(positions.blocks()) == -(-9 // length)
         same(run(positions, task, 1, False), expected)
         with joblib.parallel_config(backend="threading", n_jobs=2):
             same(run(positions, task, None, False), expected)
 
 
-@pytest.mark.parametrize("scoring", list(METRICS))
-def test_a_stack_equals_its_plans(scoring):
-    data, task = make_problem((9, 9, 9), scoring=[scoring])
-    positions = make_positions(data, [3, 12, 1, 25])
-    outcome = run(positions, task, 1, False)
-    for position in range(4):
-        own = positions.indices[
-            positions.indptr[position] : positions.indptr[position + 1]
-        ]
-        one = SubsetPositions(data, np.array([0, len(own)]), own, Linear(), 0.3)
-        alone = run(one, task, 1, False)
-        for name, values in alone.metrics.items():
-            assert_allclose(outcome.metrics[name][position], values[0], rtol=1e-12)
-        for name, values in alone.nulls.items():
-            assert_array_equal(outcome.nulls[name][:, position], values[:, 0])
+def test_a_stack_equals_its_plans():
+    for name in METRICS:
+        data, task = make_problem((9, 9, 9), scoring=[name])
+        positions = make_positions(data, [3, 12, 1, 25])
+        outcome = run(positions, task, 1, False)
+        for i in range(4):
+            own = columns(positions, i)
+            one = SubsetPositions(data, np.array([0, len(own)]), own, Linear(), 0.3)
+            alone = run(one, task, 1, False)
+            for name, values in alone.metrics.items():
+                assert_allclose(outcome.metrics[name][i], values[0], rtol=1e-12)
+            for name, values in alone.nulls.items():
+                assert_array_equal(outcome.nulls[name][:, i], values[:, 0])
 
 
 def test_observed_and_permuted_labels_take_the_same_way():
@@ -286,21 +213,15 @@ def test_positions_without_features_are_nan(null):
 
 
 def test_streamed_clusters_follow_the_adjacency():
-    ring = sparse.csr_array(
-        (np.ones(5), (np.arange(5), (np.arange(5) + 2) % 5)), (5, 5)
-    )
+    i = np.arange(5)
+    ring = sparse.csr_array((np.ones(5), (i, (i + 2) % 5)), (5, 5))
     adjacency = (ring + ring.T).astype(bool)
     data, task = make_problem((12, 12), null="stream")
     positions = make_positions(data, [4, 9, 7, 20, 3], adjacency=lambda: adjacency)
-    streamed = run(positions, task, 1, False)
+    got = run(positions, task, 1, False).null_summaries["accuracy"]
     kept = run(positions, make_problem((12, 12), null="full")[1], 1, False)
-    expected = summarize_null(
-        kept.metrics["accuracy"],
-        kept.nulls["accuracy"],
-        with_clusters=True,
-        adjacency=adjacency,
-    )
-    got = streamed.null_summaries["accuracy"]
+    both = kept.metrics["accuracy"], kept.nulls["accuracy"]
+    expected = summarize_null(*both, with_clusters=True, adjacency=adjacency)
     assert_array_equal(got.cluster_maximum, expected.cluster_maximum)
     assert_array_equal(got.tfce_maximum, expected.tfce_maximum)
 
@@ -320,41 +241,80 @@ def test_an_error_names_its_position(n_jobs):
 
 def test_an_error_of_the_scoring_rule_names_its_position(monkeypatch):
     data, task = make_problem((12, 12))
-    positions = make_positions(
-        data, [4, 9, 7, 20]
-    )  # the third has a factor of 8 columns
+    positions = make_positions(data, [4, 9, 7, 20])
     apply_targets = direct.apply_targets
 
     def refuse(plan, *args):
-        plans = getattr(plan, "plans", (plan,))
-        if any(
-            each.hat.factor is not None and each.hat.factor.shape[1] == 8
-            for each in plans
-        ):
-            raise ValueError("lambda is too small.")
+        # The third one has a factor of 8 columns.
+        for each in getattr(plan, "plans", (plan,)):
+            if each.hat.factor is not None and each.hat.factor.shape[1] == 8:
+                raise ValueError("lambda is too small.")
         return apply_targets(plan, *args)
 
-    monkeypatch.setattr("mvpa_kfda.kfda.direct.apply_targets", refuse)
+    monkeypatch.setattr(direct, "apply_targets", refuse)
     with pytest.raises(ValueError, match=r"^At position 2: lambda is too small"):
         run(positions, task, 1, False)
 
 
+# --------------------------------------------------------------------- memory of blocks
+
+
 def test_memory_of_a_block_is_bounded():
-    for n in (50, 500, 5000):
+    for n, length in ((50, 64), (500, 16), (5000, 1)):
         positions = SubsetPositions(np.zeros((1, n)), np.zeros(1000), None, None, None)
-        assert 1 <= positions.block_length <= 64
-        assert (
-            positions.block_length == 1
-            or positions.block_length * 2 * 8 * n**2 <= 2**26
-        )
-
-
-def test_overlapping_test_sets_make_blocks_shorter():
+        assert positions.block_length == length  # of 2**26 bytes, two matrices each
     n = 200
     overlapping = make_folds(ms.ShuffleSplit(40, test_size=0.5), np.arange(n) % 2)
     assert SubsetPositions(np.zeros((1, n)), *[None] * 4).block_length == 64
     positions = SubsetPositions(np.zeros((1, n)), *[None] * 4, folds=overlapping)
     assert positions.block_length == 2**26 // (8 * (n**2 + 40 * 100**2)) == 19
+
+
+def test_test_features_are_kept_for_all_folds_up_to_a_limit(monkeypatch):
+    X, codes = build.trials((9, 9, 9), 5, 3)
+    gathered, results = [], []
+    gather = module.GeneralizationPositions._test_features
+
+    def spy(self, windows, order):
+        gathered.append(isinstance(order, slice))
+        return gather(self, windows, order)
+
+    monkeypatch.setattr(module.GeneralizationPositions, "_test_features", spy)
+    for limit in (8 * X.size, 8 * X.size - 1):
+        monkeypatch.setattr(module.Chunks, "MOST", limit)
+        options = {"cv": 3, "preprocess": "zscore", "reg": 0.3}
+        results.append(generalize_arrays(X, codes, **options))
+        assert any(gathered) == (limit == 8 * X.size)
+        gathered.clear()
+    assert_array_equal(results[0].predicted, results[1].predicted)
+
+
+# ---------------------------------------------------------------------------- windows
+
+
+@pytest.mark.parametrize(
+    ("window", "step", "width", "starts"),
+    [
+        (None, None, 1, range(12)),
+        (0.03, None, 3, range(10)),
+        (0.03, 0.02, 3, range(0, 10, 2)),
+        (0.024, 0.034, 2, range(0, 11, 3)),
+        (0.026, 0.019, 3, range(0, 10, 2)),
+        (0.001, 0.001, 1, range(12)),
+        (0.12, 0.01, 12, [0]),
+        (None, 0.05, 1, [0, 5, 10]),
+        (0.02, 10.0, 2, [0]),
+    ],
+)
+def test_window_times_are_centres(window, step, width, starts):
+    times = np.arange(-6, 6) / 100
+    windows = cut_windows(times, 100.0, window, step)
+    assert_array_equal(windows.starts, starts)
+    expected = [times[s : s + width].mean() for s in starts]
+    assert_allclose(windows.times, expected, rtol=0, atol=1e-12)
+    step = max(1, round(100 * (step or 0)))
+    expected = {"window": width / 100, "step": step / 100}
+    assert windows.record() == expected | {"window_mode": "mean", "sfreq": 100.0}
 
 
 @pytest.mark.parametrize("sfreq", [100, 250, 600, 1000])
