@@ -1,43 +1,352 @@
-"""Trials averaged in many groupings, folds drawn many times: against a plain loop.
+"""Trials averaged in groupings, folds drawn many times: against a plain loop.
 
 The loop groups trials by the same seeds, averages their kernel values (of a linear
 kernel: averages features), and trains the oracle of `reference` anew in every fold of
 every repeat of every permutation.
 """
 
-from dataclasses import dataclass, field
+import pickle
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import kstest
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
     LeaveOneGroupOut,
+    LeaveOneOut,
     PredefinedSplit,
     RepeatedKFold,
     ShuffleSplit,
     StratifiedKFold,
 )
+from sklearn.preprocessing import StandardScaler
 
 from mvpa_kfda import (
     RBF,
+    Linear,
+    Polynomial,
     Ridge,
     Tuned,
     compare,
     cross_validate,
     decode_arrays,
+    generalize_arrays,
     group_inference,
     load_result,
 )
+from mvpa_kfda.decoding import draws
 from mvpa_kfda.decoding import run as loop
+from mvpa_kfda.decoding.draws import (
+    average_trials,
+    count_cells,
+    find_left_out,
+)
+from mvpa_kfda.decoding.run import AveragedKernel, Draw
+from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda import direct
+from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.hat import make_hat
+from mvpa_kfda.kfda.kernels import Callable
 from mvpa_kfda.metrics.pairs import TABLES
-from mvpa_kfda.metrics.scores import METRICS
 from tests import build, reference
 from tests.entries import ENTRIES
-from tests.test_contract import area, assert_equal_results, pick, scale_of
+
+# ----------------------------------------------------------------------------- averages
+
+
+def problem(c=3, p=5, seed=0):
+    """Return features, unbalanced codes and groups of trials in mixed order."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(c), np.linspace(15, 40, c).astype(int)))
+    codes = codes[:70]
+    X = rng.standard_normal((len(codes), p)) + rng.standard_normal((c, p))[codes]
+    return X, codes, np.array(["b", "a", "c"])[rng.integers(3, size=len(codes))]
+
+
+@pytest.mark.parametrize(
+    ("k", "grouped"), [(1, True), (2, False), (2, True), (3, True), (5, False)]
+)
+def test_averages_never_mix_test_sets_classes_or_groups(k, grouped):
+    _, codes, groups = problem(c=2)
+    groups = groups if grouped else None
+    pairs = make_folds(KFold(3, shuffle=True, random_state=0), codes).pairs[::-1]
+    folds = make_folds(pairs, codes)
+    made = average_trials(k, folds, codes, groups, seed=1)
+    assert made.members.shape == (len(made.codes), k)
+    rows = made.members.ravel()
+    assert len(np.unique(rows)) == len(rows)  # no trial is in two averages
+    assert (np.diff(made.members[:, 0]) > 0).all()
+    assert (np.diff(made.members, axis=1) > 0).all()
+    assert made.folds.is_partition
+    assert made.folds.n == len(made.codes) == sum(map(len, made.folds.tests))
+    fold_of = np.full(folds.n, -1)
+    for number, test in enumerate(folds.tests):
+        fold_of[test] = number
+    for number, test in enumerate(made.folds.tests):
+        assert_array_equal(fold_of[made.members[test]], number)
+    assert_array_equal(codes[made.members], np.repeat(made.codes[:, None], k, axis=1))
+    if grouped:
+        assert (groups[made.members] == made.groups[:, None]).all()
+    else:
+        assert made.groups is None
+    # As many as there can be of every kind.
+    kinds = list(zip(fold_of, groups if grouped else codes, codes, strict=True))
+    assert len(made.codes) == sum(kinds.count(kind) // k for kind in set(kinds))
+    # Data of any shape are averaged.
+    data = np.random.default_rng(0).integers(100, size=(2, len(codes), 4)).astype("i1")
+    expected = np.stack([data[:, m].mean(axis=1) for m in made.members], axis=1)
+    assert_allclose(made.apply(data, 1), expected, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [PredefinedSplit(np.arange(70) % 3 - 1), [(np.arange(20, 70), np.arange(20))]],
+    ids=["predefined", "listed"],
+)
+def test_trials_that_are_never_tested_are_averaged_too(cv):
+    X, codes, _ = problem()
+    X += 2 * np.random.default_rng(9).standard_normal(X.shape)  # so that some are wrong
+    folds = make_folds(cv, codes)
+    made = average_trials(2, folds, codes, seed=3)
+    tested = np.isin(made.members, np.concatenate(folds.tests))
+    assert (tested[:, 0] == tested[:, 1]).all()
+    assert 0 < tested[:, 0].sum() < len(tested)
+    result = cross_validate(X, codes, cv=cv, average=2, reg=Ridge(2.0), random_state=3)
+    Z = X[made.members].mean(axis=1)
+    tests = [np.flatnonzero(np.isin(made.members[:, 0], t)) for t in folds.tests]
+    pairs = [(np.setdiff1d(np.arange(len(Z)), test), test) for test in tests]
+    expected = reference.reference_cross_validate(Z @ Z.T, made.codes, pairs, 2.0)
+    right = expected.predictions[0] == made.codes[expected.rows]
+    assert result.scores == pytest.approx(right.mean(), abs=1e-12)
+
+
+def test_grouping_is_random_and_repeatable():
+    codes = np.repeat([0, 1], 8)
+    folds = make_folds(KFold(2, shuffle=True, random_state=0), codes)
+    one, again, other = (average_trials(2, folds, codes, seed=s) for s in (5, 5, 6))
+    assert_array_equal(one.members, again.members)
+    assert (one.members != other.members).any()
+    # Every pair of trials of a kind is as likely to be averaged as any other.
+    zeros, n_seeds = folds.tests[0][codes[folds.tests[0]] == 0], 600
+    together = dict.fromkeys(combinations(zeros.tolist(), 2), 0)
+    assert len(together) >= 3
+    for seed in range(n_seeds):
+        for pair in average_trials(2, folds, codes, seed=seed).members.tolist():
+            if tuple(pair) in together:
+                together[tuple(pair)] += 1
+    expected = n_seeds * (len(zeros) // 2) / len(together)
+    assert_allclose(list(together.values()), expected, rtol=0, atol=5 * expected**0.5)
+
+
+def test_labels_are_exchanged_among_averages_where_they_shaped_these():
+    _, codes, _ = problem(c=2)
+    folds = make_folds(KFold(3, shuffle=True, random_state=0), codes)
+    assert folds.sees_labels is False
+    made = average_trials(3, folds, codes, seed=0)
+    assert made.folds.balanced
+    drawn = permute_labels(made.codes, 20, folds=made.folds, random_state=0)
+    assert drawn.scheme == "within_folds"
+    assert not average_trials(1, folds, codes).folds.balanced
+    # Who is left out depends on labels, unless these are constant within groups.
+    assert average_trials(1, folds, codes, equalize=True).folds.balanced
+    groups = np.repeat(np.arange(12), 5)
+    codes, folds = groups % 2, make_folds(KFold(3), groups % 2)
+    assert average_trials(2, folds, codes).folds.balanced
+    made = average_trials(2, folds, codes, groups, seed=0)
+    assert not made.folds.balanced
+    drawn = permute_labels(made.codes, 20, folds=made.folds, groups=made.groups)
+    assert drawn.scheme == "groups"
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_classes_are_made_equal_in_every_test_set_and_group(k):
+    codes, groups = np.repeat([0, 1, 0, 1], [9, 4, 5, 6]), np.repeat([0, 1], [13, 11])
+    folds = make_folds(LeaveOneGroupOut(), codes, groups)
+    made = average_trials(k, folds, codes, groups, equalize=True)
+    for group, smallest in ((0, 4), (1, 5)):
+        assert_array_equal(np.bincount(made.codes[made.groups == group]), smallest // k)
+    # A class of no trials at all is not missed.
+    codes = np.tile([0, 2], 12)
+    made = average_trials(2, make_folds(KFold(3), codes), codes)
+    assert_array_equal(np.bincount(made.codes), [6, 0, 6])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:All averages of class")
+def test_p_values_are_uniform_on_noise():
+    p, differences = [], []
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        X, codes = rng.normal(size=(60, 4)), rng.permutation(np.repeat([0, 1], 30))
+        made = average_trials(4, make_folds(KFold(4), codes), codes, seed=seed)
+        drawn = permute_labels(made.codes, 99, folds=made.folds, random_state=seed)
+        plan = direct.prepare(make_hat(made.apply(X), Linear(), 0.3), made.folds)
+        scored = direct.apply(plan, drawn.labels, 2)
+        accuracy = (scored.predicted == scored.true).mean(axis=0)
+        above, tied = accuracy > accuracy[0], accuracy == accuracy[0]
+        p.append((above.sum() + rng.random() * tied.sum()) / len(accuracy))
+        differences.append(accuracy[0] - accuracy[1:].mean())
+    assert kstest(p, "uniform").pvalue > 1e-3
+    standard_error = np.std(differences) / len(differences) ** 0.5
+    assert abs(np.mean(differences)) < 3.5 * standard_error
+
+
+MEMBERS = np.array([[0, 3], [1, 2], [4, 7]])
+PAIRS = Draw((MEMBERS,))
+
+
+class Pairs(Linear):
+    """A linear kernel that tells what it was asked for."""
+
+    def take(self, columns):
+        return Polynomial(2, coef0=len(columns))
+
+    def repeated(self, times):
+        return Polynomial(times)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Linear(), RBF("median"), RBF(None), Polynomial(2), Callable(rbf_kernel)],
+    ids=build.words,
+)
+def test_the_kernel_averages_the_kernel_of_single_trials(kernel):
+    X, Y = np.random.default_rng(0).standard_normal((2, 9, 4))
+    S = np.zeros((3, 9))
+    S[np.arange(3)[:, None], MEMBERS] = 0.5
+    averaged = AveragedKernel(kernel, PAIRS)
+    fitted, single = averaged.fit(X), kernel.fit(X)  # the width is single trials'
+    close = {"rtol": 1e-13, "atol": 1e-13}
+    assert_allclose(fitted(X), S @ single(X) @ S.T, **close)
+    assert_allclose(fitted(X, Y), S @ single(X, Y) @ S.T, **close)
+    assert_array_equal(pickle.loads(pickle.dumps(fitted))(X), fitted(X))
+    for name in ("shift_free", "assumes_unit_scale", "is_linear", "low_rank"):
+        assert getattr(averaged, name) == getattr(kernel, name)
+    assert repr(averaged) == f"AveragedKernel({kernel!r}, 2 trials each)"
+    if kernel == Linear():
+        assert_allclose(averaged.features(X), S @ X, **close)
+    columns = AveragedKernel(Pairs(), PAIRS)
+    assert columns.take([0, 1]).kernel == Polynomial(2, coef0=2)
+    assert columns.repeated(4).kernel == Polynomial(4)
+    assert columns.take([0, 1]).draw is columns.repeated(4).draw is PAIRS
+
+
+def cells_of(k, codes, cv, groups=None, **options):
+    codes = np.asarray(codes)
+    folds = make_folds(cv, codes, groups)
+    classes = ["cat", "dog", "house"]
+    return count_cells(k, folds, codes, groups, classes, **options)
+
+
+ROWS, TWO = np.arange(60), np.tile([0, 1], 30)
+LAST = [(ROWS[12:16], ROWS[:12]), (ROWS[:12], ROWS[12:16])]
+RARE = np.repeat([0, 2, 1], [40, 32, 9])
+
+
+def from_20(*tests):
+    """Return folds that all train on the first 20 trials."""
+    return [(ROWS[:20], ROWS[slice(*test)]) for test in tests]
+
+
+#: Averages of one trial too many, by labels and folds, and what is said.
+TOO_MANY = [
+    (
+        (4, RARE, StratifiedKFold(3)),
+        r"average=4 leaves class 'dog' without samples: .* of 4 trials of one class "
+        r"and test set, .* no test set holds more than 3 of the 9 trials of this "
+        r"class\. Use average=3 or less",
+    ),
+    (
+        (3, TWO[:24], LeaveOneGroupOut(), ROWS[:24] // 4),
+        "average=3 leaves class 'cat' without samples: .* no group in a test set",
+    ),
+    (
+        (3, np.repeat([0, 1, 0, 1], [6, 6, 2, 2]), LAST),
+        "average=3 leaves fold 1 of the given cv iterable without .* 4 test trials",
+    ),
+    # Trials that are never tested do not help, nor those of a set around the second.
+    ((3, TWO, from_20((20, 24), (24, 40), (40, 60))), "fold 0 .* 4 test .* at most 2 "),
+    ((3, TWO, from_20((20, 40), (24, 34), (40, 44))), "fold 2 .* 4 test .* at most 2 "),
+    ((3, TWO, from_20((20, 40), (24, 28), (40, 60))), "fold 1 .* 4 test .* at most 2 "),
+    (
+        (3, TWO, [(ROWS[:10], ROWS[10:20]), (ROWS[26:30], ROWS[10:20])]),
+        "fold 1 .* 4 training trials have",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), TOO_MANY)
+def test_averages_of_too_many_trials_are_refused(given, message):
+    k, *rest = given
+    with pytest.raises(ValueError, match=message):
+        cells_of(*given)
+    assert cells_of(k - 1, *rest).k == k - 1
+    if "at most" in message:  # single trials there are
+        assert cells_of(*given, average_test=False).k == k
+    if "training" in message:
+        with pytest.raises(ValueError, match=message):
+            cells_of(*given, average_test=False)
+
+
+@pytest.mark.parametrize("n_repeats", [1, 2])
+def test_no_test_set_is_left_empty_by_equal_classes(n_repeats):
+    groups, y = np.repeat(np.arange(4), 8), np.tile([0, 1], 16)
+    y[:8] = np.arange(8) == 7  # a single trial of a class
+    X = np.random.default_rng(0).standard_normal((32, 3))
+    message = (
+        r"^average=2 with equalize=True leaves fold 0 of .* without samples: each "
+        r"group in a test set has .* none for the 8 test trials of this fold\. "
+        r"Use fewer, larger test sets\. Or leave equalize out\.$"
+    )
+    given = {"groups": groups, "average": 2, "equalize": True, "n_repeats": n_repeats}
+    with pytest.raises(ValueError, match=message):
+        cross_validate(X, y, **given)
+    result = cross_validate(X, y, average_test=False, **given)  # of single trials
+    assert 0 <= result.scores <= 1
+
+
+@pytest.mark.filterwarnings("ignore:Some training set")
+@pytest.mark.parametrize(
+    ("few", "place"),
+    [
+        ([0, 1], "in the trials that the given cv iterable never tests, with 2"),
+        ([20, 21], "in test set 0 of the given cv iterable, with 2 of"),
+        ([34, 35], "in what test sets 0, 1 of the given cv iterable share"),
+    ],
+)
+def test_who_is_left_out_is_said_by_the_sets_that_share_the_trials(few, place):
+    folds, codes = make_folds(from_20((20, 40), (34, 60)), TWO), (ROWS >= 50) * 1
+    codes[few] = 1
+    cells = count_cells(3, folds, codes)
+    problem = find_left_out(cells, folds, None, ["cat", "dog"])
+    assert place in problem.text
+    assert problem.text.endswith("Use average=2 or less, or average='max'.")
+
+
+def test_averages_of_a_class_in_one_test_set_only_are_warned_of(recwarn):
+    codes = np.array([0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 0])
+    halves = [(range(6, 12), range(6)), (range(6), range(6, 12))]
+    with pytest.warns(
+        UserWarning, match=r"Some training set of .* no average of class 'dog'"
+    ):
+        cells_of(2, codes, halves)
+    # Not of a class that is in one test set anyway, or in trials that none tests.
+    recwarn.clear()
+    cells_of(2, np.repeat([0, 1, 0], [3, 3, 6]), halves)
+    codes = np.where(ROWS < 20, TWO, np.isin(ROWS, [20, 40]))  # too few to be averaged
+    cells_of(2, codes * 1, from_20((20, 40), (40, 60)))
+    assert not len(recwarn)
+
+
+# ----------------------------------------------------------------------- the plain loop
+
 
 R, PERMUTATIONS, SEED = 3, 2, 4
 #: Unequal classes: in a fold of three, 9 or 10, 5 and 4 trials.
@@ -49,7 +358,6 @@ NAMES = build.NAMES[CODES]
 FEW = np.where(np.arange(N) < 4, 2, np.arange(N) % 2)
 SCORING = ["accuracy", "roc_auc", "f1", "pairwise_accuracy", "crossnobis"]
 SCORING += ["confusion_matrix", *TABLES.values()]
-NO_CONFOUNDS = np.empty((N, 0))
 
 
 def of_trials(name):
@@ -64,9 +372,6 @@ def two_ways(ways):
     return pytest.mark.parametrize(("name", "how"), pairs)
 
 
-# ----------------------------------------------------------------------- the plain loop
-
-
 @dataclass(frozen=True)
 class Procedure:
     """What is done with the trials, as one would write it down in a paper."""
@@ -79,16 +384,12 @@ class Procedure:
     kernels: tuple = (lambda X: linear_kernel,)
     regs: tuple = (0.3,)
     zscored: bool = False
-    confounds: np.ndarray = field(default_factory=lambda: NO_CONFOUNDS)
+    confounds: np.ndarray | None = None
     rank: int | None = None
 
     @property
     def learns(self):
-        return self.zscored or self.confounds.shape[1] > 0
-
-    @property
-    def two_sided(self):
-        return self.k is not None and not self.average_test
+        return self.zscored or self.confounds is not None
 
 
 def shuffled(procedure, j):
@@ -174,25 +475,30 @@ def map_of(averages):
     return list(members), np.array(codes), np.array(numbers)
 
 
-def without_confounds(X, C, train, rows, rows_C):
-    """Take out of rows what confounds explain in the training rows."""
-    design = np.column_stack([np.ones(len(train)), C[train]])
-    coef = np.linalg.lstsq(design, X[train], rcond=None)[0]
-    return rows - rows_C @ coef[1:]
+def scale_of(K):
+    return np.trace(K - K.mean(axis=0)) / len(K)
+
+
+def area(codes, scores):
+    """Return the mean area under the ROC curve of each class, by probabilities."""
+    areas = []
+    for k in range(C):
+        others = np.delete(scores, k, axis=1)
+        odds = scores[:, k] - np.logaddexp.reduce(others, axis=1)
+        areas.append(roc_auc_score(codes == k, odds))
+    return np.mean(areas)
 
 
 def learned(procedure, cell, trained, tested, train):
     """Return features of training and test samples, by what the fold has learned."""
     A, B = trained.S @ cell.X, tested.S @ cell.X_test
-    if procedure.confounds.shape[1]:
+    if procedure.confounds is not None:
         C_A, C_B = trained.S @ procedure.confounds, tested.S @ procedure.confounds
-        A, B = (
-            without_confounds(A, C_A, train, rows, C_rows)
-            for rows, C_rows in ((A, C_A), (B, C_B))
-        )
+        model = LinearRegression().fit(C_A[train], A[train])
+        A, B = A - model.predict(C_A), B - model.predict(C_B)
     if procedure.zscored:
-        mean, sd = A[train].mean(axis=0), A[train].std(axis=0)
-        A, B = (A - mean) / sd, (B - mean) / sd
+        model = StandardScaler().fit(A[train])
+        A, B = model.transform(A), model.transform(B)
     return A, B
 
 
@@ -201,13 +507,9 @@ def kernels_of(procedure, cell, trained, tested, train):
     if procedure.learns:
         A, B = learned(procedure, cell, trained, tested, train)
         return [(k(A)(A, A), k(A)(B, A)) for k in procedure.kernels]
-    S, S_test = trained.S, tested.S
+    X, Z, S, S_test = cell.X, cell.X_test, trained.S, tested.S
     return [
-        (
-            S @ k(cell.X)(cell.X, cell.X) @ S.T,
-            S_test @ k(cell.X)(cell.X_test, cell.X) @ S.T,
-        )
-        for k in procedure.kernels
+        (S @ k(X)(X, X) @ S.T, S_test @ k(X)(Z, X) @ S.T) for k in procedure.kernels
     ]
 
 
@@ -215,10 +517,15 @@ def predict_fold(procedure, cell, trained, tested, train, test):
     """Train in a fold; return predictions and class scores of its test samples."""
     pairs = kernels_of(procedure, cell, trained, tested, train)
     grams, crosses = zip(*pairs, strict=True)
-    own = procedure.learns or procedure.two_sided
+    two_sided = procedure.k is not None and not procedure.average_test
+    own = procedure.learns or two_sided
     used = [K[np.ix_(train, train)] if own else K for K in grams]
     lambdas = [[reg * scale_of(K) for reg in procedure.regs] for K in used]
-    i, lam = pick(grams, lambdas, trained.codes, train, C)
+    i, lam = 0, lambdas[0][0]
+    if len(procedure.regs) > 1:
+        splits = list(LeaveOneOut().split(train))
+        y = trained.codes
+        i, lam = reference.choose(grams, lambdas, y, train, splits, C)[:2]
     model = reference.fit(grams[i][np.ix_(train, train)], trained.codes[train], lam, C)
     rows = crosses[i][np.ix_(test, train)]
     if procedure.rank is not None:
@@ -284,22 +591,19 @@ def assert_equals_loop(result, procedure, cells, rtol=1e-7):
     """Assert observed and permuted scores at a middle and the last cell."""
     labels, cells = labels_of(procedure), list(cells.items())
     assert len(cells) == np.size(result.scores)
-    for i in sorted({len(cells) // 3, len(cells) - 1}):
-        index, cell = cells[i]
+    close, kinds = {"rtol": rtol, "atol": 1e-9}, {TABLES[k]: k for k in TABLES}
+    for index, cell in (cells[i] for i in sorted({len(cells) // 3, len(cells) - 1})):
         ours = repeated(procedure, cell, labels)
         for name in result.scoring:
             observed = np.asarray(result.metrics[name])[index]
             if name == "confusion_matrix":
                 assert_array_equal(observed, ours[name].sum(axis=0))
-                continue
-            if name in TABLES.values():
-                (kind,) = (kind for kind in TABLES if TABLES[kind] == name)
-                observed, expected = result.rdm(kind)[index], ours[name].mean(axis=0)
-                assert_allclose(observed, expected, rtol=rtol, atol=1e-9)
-                continue
-            each = result.repeats[name][index]
-            assert_allclose(each, ours[name], rtol=rtol, atol=1e-9)
-            assert_allclose(observed, ours[name].mean(), rtol=rtol, atol=1e-9)
+            elif name in kinds:
+                observed = result.rdm(kinds[name])[index]
+                assert_allclose(observed, ours[name].mean(axis=0), **close)
+            else:
+                assert_allclose(result.repeats[name][index], ours[name], **close)
+                assert_allclose(observed, ours[name].mean(), **close)
         nulls = [(result.nulls, False)]
         if getattr(result, "second_nulls", {}):
             nulls.append((result.second_nulls, True))
@@ -307,13 +611,12 @@ def assert_equals_loop(result, procedure, cells, rtol=1e-7):
             for b in range(1, PERMUTATIONS + 1):
                 ours = repeated(procedure, cell, labels, b, stay)
                 for name, values in null.items():
-                    at = values[(b - 1, *index)]
-                    assert_allclose(at, ours[name].mean(), rtol=rtol, atol=1e-9)
+                    assert_allclose(values[(b - 1, *index)], ours[name].mean(), **close)
 
 
 def run(name, procedure, **options):
     """Run an entry on the trials."""
-    options = {
+    given_options = {
         "reg": 0.3,
         "cv": given(procedure),
         "groups": procedure.groups,
@@ -321,14 +624,11 @@ def run(name, procedure, **options):
         "n_permutations": PERMUTATIONS,
         "random_state": SEED,
         "scoring": SCORING,
-    } | options
-    if procedure.k is not None:
-        options = {
-            "average": procedure.k,
-            "equalize": procedure.equalize,
-            "average_test": procedure.average_test,
-        } | options
-    return ENTRIES[name](DATA, NAMES, **options)
+        "average": procedure.k,
+        "equalize": procedure.equalize,
+        "average_test": procedure.average_test,
+    }
+    return ENTRIES[name](DATA, NAMES, **given_options | options)
 
 
 def of_gamma(X):
@@ -349,6 +649,8 @@ CONFOUNDED = {"confounds": CONFOUND}, {"confounds": CONFOUND}
 BOTH = CONFOUNDED[0] | ZSCORED[0], CONFOUNDED[1] | ZSCORED[1]
 FIRST = {"rank": 1}, {"n_components": 1}
 IN_RUNS = {"groups": RUNS, "cv": LeaveOneGroupOut()}, {}
+
+
 #: What is done, and how the package is asked for it.
 REGROUPED = {
     "averages": ({"k": 2}, ({}, {})),
@@ -374,6 +676,8 @@ REGROUPED = {
     "confounds, single": ({"k": 2, "average_test": False}, BOTH),
     "reduced": ({"k": 2}, FIRST),
 }
+
+
 RESHUFFLED = {
     "stratified": ({}, ({}, {})),
     "blind": ({"cv": KFold(3)}, ({}, {})),
@@ -385,6 +689,8 @@ RESHUFFLED = {
     "confounds again": ({"cv": KFold(3)}, CONFOUNDED),
     "reduced again": ({}, FIRST),
 }
+
+
 HOW = REGROUPED | RESHUFFLED
 
 
@@ -437,16 +743,8 @@ def test_one_model_of_averages_is_that_of_the_plain_loop(average_test):
                 assert_allclose(at, np.mean(ours), rtol=1e-7, atol=1e-9)
 
 
-def test_without_folds_given_every_repeat_draws_ten():
-    procedure = Procedure(cv=KFold(10))
-    result = run("cross_validate", procedure, cv=None, scoring="accuracy")
-    assert len(result.tests) == 10 * R
-    assert_equals_loop(result, procedure, ENTRIES["cross_validate"].cells(DATA))
-
-
 #: What times share and what they do not: averages, folds, test sets, what is learned.
 BETWEEN_TIMES = ["averages", "equal, single", "runs, single", "tuned", "steps, single"]
-BETWEEN_TIMES += ["confounds", "reduced", "stratified", "held out", "steps again"]
 
 
 @pytest.mark.some(4)
@@ -468,32 +766,6 @@ def test_the_plain_loop_gives_the_same_everywhere(name, how):
     assert_equals_loop(result, procedure, ENTRIES[name].cells(DATA))
 
 
-@pytest.mark.parametrize("name", ["arrays", "windows", "table"])
-def test_the_plain_loop_gives_the_same_with_a_kernel_everywhere(name):
-    procedure, options = procedure_of("kernel")
-    result = run(name, procedure, **options)
-    assert_equals_loop(result, procedure, ENTRIES[name].cells(DATA))
-
-
-def test_as_many_as_there_can_be_are_averaged():
-    options = {"n_repeats": R, "n_permutations": PERMUTATIONS, "random_state": SEED}
-    options["cv"] = EVEN
-    found, asked = (
-        ENTRIES["arrays"](DATA, NAMES, average=k, **options) for k in ("max", 4)
-    )
-    assert found.parameters["average"] == 4  # the smallest class has 12 trials
-    assert_equal_results(found, asked)
-
-
-def test_single_precision_decides_alike():
-    procedure = Procedure(k=2)
-    single, double = (run("arrays", procedure, dtype=d) for d in ("float32", "float64"))
-    assert single.parameters["dtype"] == "float32"
-    assert (single.null != double.null).mean() < 0.2
-    assert_allclose(single.null, double.null, rtol=0, atol=0.05)
-    assert_array_equal(single.predicted, double.predicted)
-
-
 @pytest.mark.parametrize("how", ["single", "equal, single", "runs, single"])
 def test_once_is_enough_to_test_single_trials(how):
     procedure, options = procedure_of(how)
@@ -507,15 +779,19 @@ def test_once_is_enough_to_test_single_trials(how):
 
 # -------------------------------------------------------------------- what results hold
 
+
 MANY = {
     "averages": {"average": 2},
     "equal": {"average": 2, "equalize": True},
     "single": {"average": 2, "average_test": False},
     "folds": {},
 }
-RANDOM = StratifiedKFold(3)
+
+
 #: With a penalty that many tests afford; one that labels choose has its own test.
 REPEATED = {"n_repeats": R, "n_permutations": 9, "random_state": SEED, "reg": 0.3}
+
+
 many = pytest.mark.parametrize("options", MANY.values(), ids=MANY)
 
 
@@ -525,84 +801,53 @@ EVEN = list(StratifiedKFold(3).split(DATA, CODES))
 
 def asked(options):
     """Return what is repeated how."""
-    return REPEATED | {"cv": EVEN if options.get("average") else RANDOM} | options
+    cv = EVEN if options.get("average") else StratifiedKFold(3)
+    return REPEATED | {"cv": cv} | options
 
 
 def decode(name="arrays", **options):
     return ENTRIES[name](DATA, NAMES, **asked(options))
 
 
-@pytest.mark.some(6)
-@two_ways([*MANY])
-def test_scores_are_means_over_repeats(name, how):
-    result = decode(name, scoring=SCORING, reg=0.3, **MANY[how])
-    assert set(result.repeats) == {name for name in SCORING if METRICS[name].scalar}
-    for metric, values in result.repeats.items():
-        assert values.shape == (*np.shape(result.metrics[metric]), R)
-        mean = values.mean(axis=-1)
-        assert_allclose(result.metrics[metric], mean, rtol=1e-12, atol=0)
-    if name != "whole mask":  # in which the classes are easily told apart
-        assert np.ptp(result.repeats["roc_auc"], axis=-1).max() > 0
-    total = result.metrics["confusion_matrix"].sum(axis=(-2, -1))
-    assert_array_equal(total, sum(map(len, result.tests)))
-
-
 @pytest.mark.some(5)
 @two_ways([*MANY])
-def test_neither_workers_nor_batches_nor_runs_change_a_bit(name, how, monkeypatch):
+def test_neither_workers_nor_batches_nor_files_change_a_bit(
+    name, how, tmp_path, monkeypatch
+):
     options = MANY[how]
-    workers = {"n_jobs": 2} if ENTRIES[name].has("n_jobs") else {}
     one = decode(name, **options)
     with monkeypatch.context() as batches:
         build.in_batches(2, batches)
-        assert_equal_results(decode(name, **options), one)
+        assert decode(name, **options) == one
     if name in ("arrays", "table", "map"):
-        assert_equal_results(decode(name, **workers, **options), one)
+        assert decode(name, n_jobs=2, **options) == one
+    one.save(tmp_path / "result.h5")
+    loaded = load_result(tmp_path / "result.h5")
+    assert loaded == one
+    assert_array_equal(loaded.repeats["accuracy"], one.repeats["accuracy"])
     other = decode(name, **options | {"random_state": SEED + 1})
     assert (other.null != one.null).any()
 
 
 @many
-def test_blocks_of_positions_change_no_bit(options, monkeypatch):
-    whole = decode("table", **options)
-    monkeypatch.setattr("mvpa_kfda.decoding.positions._LONGEST", 2)
-    assert_equal_results(decode("table", **options), whole)
-    times = decode("arrays", **options)
-    one = ENTRIES["arrays"](DATA[:, :, 1:], NAMES, **asked(options))
-    assert_allclose(one.null, times.null[:, 1:], rtol=0, atol=1e-12)
-    assert_array_equal(one.predicted, times.predicted[1:])
-
-
-@many
 @pytest.mark.some(2)
 def test_interrupted_runs_go_on(options, tmp_path, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.decoding.positions._LONGEST", 2)
     whole = decode("voxels", **options)
+    # Blocks of positions are those of one.
+    monkeypatch.setattr("mvpa_kfda.decoding.positions._LONGEST", 2)
     options = options | {"checkpoint": tmp_path / "run.h5"}
     done, run_block = [], loop._run_block
 
     def stop_later(*arguments):
-        if len(done) == 3:
-            raise KeyboardInterrupt("after three blocks")
         done.append(arguments)
+        if len(done) == 4:
+            raise KeyboardInterrupt("after three blocks")
         return run_block(*arguments)
 
     monkeypatch.setattr(loop, "_run_block", stop_later)
     with pytest.raises(KeyboardInterrupt, match="after three blocks"):
         decode("voxels", **options)
-    monkeypatch.setattr(loop, "_run_block", run_block)
-    assert_equal_results(decode("voxels", **options), whole)
-
-
-@pytest.mark.some(5)
-@many
-@pytest.mark.parametrize("name", ["cross_validate", "epochs", "map", "voxels"])
-def test_files_keep_the_repeats(name, options, tmp_path):
-    result = decode(name, **options)
-    result.save(tmp_path / "result.h5")
-    loaded = load_result(tmp_path / "result.h5")
-    assert_equal_results(loaded, result)
-    assert_array_equal(loaded.repeats["accuracy"], result.repeats["accuracy"])
+    assert decode("voxels", **options) == whole
 
 
 @many
@@ -628,33 +873,17 @@ def test_predictions_folds_and_scores_belong_together(options):
     assert_array_equal(np.argmax(result.class_scores, axis=1), result.predicted)
 
 
-@many
-def test_probabilities_are_those_of_refitted_models(options):
-    result = decode("cross_validate", reg=0.3, **options)
-    p, k = result.probabilities(), result.parameters["average"] or 1
-    X = DATA[:, :, 0]
+@pytest.mark.parametrize("how", ["averages", "folds"])
+def test_probabilities_are_those_of_refitted_models(how):
+    result, X, y = decode("cross_validate", **MANY[how]), DATA[:, :, 0], CODES
     train, test = result.folds[4]  # in the second repeat
     m = len(result.y) // R
-    if result.members is not None:
-        A = X[result.members].mean(axis=1)
-        A, y, B = A[train], result.y[train], A[test]
-        whole = X[result.members[m : 2 * m]].mean(axis=1)
-    elif k == 1:
-        A, y, B, whole = X[train - m], CODES[train - m], X[test - m], X
-    else:
-        # Trials in no average are no training trials, and those that are come twice.
-        assert len(train) < N - len(test)
-        rows = train - m
-        side = drawn(
-            Procedure(k=2), CODES, split(StratifiedKFold(3), CODES, None), 0, 1
-        )
-        used = [(X[t].mean(axis=0), c) for t, c, fold in side if fold != 1]
-        assert_array_equal(rows, np.sort(np.ravel([t for t, _, f in side if f != 1])))
-        A, y = np.array([a for a, _ in used]), np.array([c for _, c in used])
-        B, whole = X[test - m], A
-    lam = 0.3 * scale_of(whole @ whole.T)
-    model = reference.fit(A @ A.T, y, lam, C)
-    assert_allclose(p[test], model.posterior(B @ A.T), rtol=1e-6, atol=1e-9)
+    if how == "averages":
+        X, y = X[result.members[m : 2 * m]].mean(axis=1), result.y[:m]
+    A, B = X[train - m], X[test - m]
+    model = reference.fit(A @ A.T, y[train - m], 0.3 * scale_of(X @ X.T), C)
+    p = result.probabilities()[test]
+    assert_allclose(p, model.posterior(B @ A.T), rtol=1e-6, atol=1e-9)
 
 
 def test_every_repeat_has_the_penalty_of_its_averages():
@@ -722,71 +951,43 @@ def test_words_count_trials_of_one_repeat(how):
     facts = result._repr_html_()
     assert WORDS[how].partition(",")[0] in facts
     assert "3 folds, 3 repeats" in facts
+    once = decode("arrays", average=1, n_repeats=1)
+    assert once.repeats == {}
+    assert once.parameters["n_repeats"] == 1
+    assert "| 55 trials, 3 classes, 3 folds, 9 perm" in repr(once)
 
 
-def test_a_result_without_repeats_has_none():
-    result = decode("arrays", n_repeats=1, average=2)
-    assert result.repeats == {}
-    assert result.parameters["n_repeats"] == 1
-    assert "repeat" not in repr(result)
-
-
-# ------------------------------------------------------------ what is done with results
-
-
-@many
-@pytest.mark.some(2)
-def test_results_of_repeats_are_compared(options):
-    one, other = (
-        decode("arrays", reg=reg, **options | {"n_permutations": 39})
-        for reg in (0.3, 30.0)
-    )
+def test_results_of_repeats_are_compared_and_make_a_group():
+    options = {"average": 2, "n_permutations": 39}
+    one, other = (decode("arrays", reg=reg, **options) for reg in (0.3, 30.0))
     comparison = compare(one, other)
     assert_allclose(comparison.scores, one.scores - other.scores, rtol=0, atol=1e-12)
     null = one.null - other.null
     p = (1 + (np.abs(null) >= np.abs(comparison.scores) - 1e-9).sum(axis=0)) / 40
     # Two-sided p-values are twice those of one side at most.
     assert (comparison.pvalues("none") <= 2 * p + 1e-12).all()
+    once = decode("arrays", n_repeats=1, **options)
     with pytest.raises(ValueError, match=r"been repeated 3 and 1 times \(n_repeats\)"):
-        compare(one, decode("arrays", n_repeats=1, **options))
-
-
-def test_subjects_with_repeats_make_a_group():
-    subjects = []
-    for seed in range(5):
-        X, codes = build.trials((8, 8), 4, 3, seed)
-        options = {"cv": 4, "average": 2, "n_permutations": 9, "random_state": 0}
-        y = build.NAMES[codes]
-        subjects.append(decode_arrays(X, y, n_repeats=2, **options))
+        compare(one, once)
+    subjects = [decode("arrays", average=2, random_state=seed) for seed in range(4)]
     group = group_inference(subjects, random_state=0)
     assert_allclose(group.scores, np.mean([s.scores for s in subjects], axis=0))
-    subjects[-1] = decode_arrays(X, y, n_repeats=3, **options)
-    with pytest.warns(RuntimeWarning, match=r"n_repeats \(3 instead of 2\)"):
-        group_inference(subjects, random_state=0)
+    with pytest.warns(RuntimeWarning, match=r"n_repeats \(1 instead of 3\)"):
+        group_inference([*subjects, once], random_state=0)
 
 
 # ---------------------------------------------------------------------------- bad input
 
+
 ONE_EACH = CODES * 10 + np.arange(N) % 2  # groups of one class
 LISTED = [(np.arange(30), np.arange(30, N))]
+
+
 REFUSED = [
     ({"n_repeats": 0}, "'n_repeats': 0. Allowed: a whole number of at least 1"),
     ({"n_repeats": 1.5}, r"'n_repeats': 1\.5"),
-    ({"n_repeats": "3"}, "'n_repeats': '3'"),
     ({"n_repeats": True}, "'n_repeats': True"),
-    (
-        {"average": "most"},
-        "'average': 'most'. Allowed: a whole number of at least 1, or 'max' for",
-    ),
-    (
-        {"average": 6},
-        "average=6 leaves class 'cat' without samples: .* no test set holds more than "
-        "4 of the 12 trials of this class. Use average=4 or less",
-    ),
-    (
-        {"average": 4, "groups": RUNS},
-        "no group in a test set holds more than 2 of the 12 trials of this class",
-    ),
+    ({"average": "most"}, "'average': 'most'. Allowed: a whole number of at least 1, "),
     (
         {"average": "max", "groups": ONE_EACH, "cv": GroupKFold(2)},
         "average='max' needs every class in every group",
@@ -807,10 +1008,9 @@ REFUSED = [
     ({"cv": LISTED}, "and the given cv iterable has no random folds.*Use a number"),
     ({"cv": RepeatedKFold(n_splits=3)}, "cv=RepeatedKFold.* or repeats them itself"),
     (
-        {"groups": RUNS, "cv": LeaveOneGroupOut()},
+        {"groups": RUNS, "cv": None},
         "cv=LeaveOneGroupOut.* has no random folds.* Use GroupKFold or Gr",
     ),
-    ({"groups": RUNS, "cv": None}, "cv=LeaveOneGroupOut.* has no random folds"),
     ({"average": 2, "permute": "free"}, "permute='free' cannot be .* regrouped"),
     ({"permute": "within_folds"}, "each repeat has new folds. Leave permute out"),
     (
@@ -828,20 +1028,16 @@ def test_what_cannot_be_repeated_is_refused(options, message):
 
 
 @pytest.mark.parametrize("options", [{"average": 2}, {}], ids=repr)
-@pytest.mark.parametrize("name", ["others", "other epochs"])
-def test_other_trials_are_not_repeated(name, options):
-    message = r"cannot be combined with tests on other trials \(test_epochs, X_test"
-    with pytest.raises(ValueError, match=message):
-        decode(name, **options)
+def test_other_trials_and_numbers_are_not_repeated(options):
+    for name in ("others", "other epochs"):
+        with pytest.raises(ValueError, match="combined with tests on other trials"):
+            decode(name, **options)
     with pytest.raises(ValueError, match="cannot be combined with y_test"):
         decode("map", y_test=NAMES[::-1], **options)
-
-
-@pytest.mark.parametrize("given", ["n_repeats", "equalize", "average_test"])
-def test_numbers_are_not_repeated(given):
-    value = {"n_repeats": 3, "equalize": True, "average_test": False}[given]
-    with pytest.raises(ValueError, match=f"task='regression' has no {given}"):
-        ENTRIES["values"](DATA, build.values_of(DATA), **{given: value})
+    values = build.values_of(DATA)
+    for given, value in ({"n_repeats": 3, "average_test": False} | options).items():
+        with pytest.raises(ValueError, match=f"task='regression' has no {given}"):
+            ENTRIES["values"](DATA, values, **{given: value})
 
 
 def test_who_is_left_out_is_warned_of():
@@ -859,3 +1055,141 @@ def test_maps_without_permutations(options):
     result = decode("map", **options)
     assert result.nulls == {}
     assert_array_equal(result.scores, with_null.scores)
+
+
+# ------------------------------------------------------ what the draws of a block share
+
+
+IN_FIVE = np.repeat(np.arange(5), [8, 10, 6, 4, 8])
+THREE_SETS = PredefinedSplit(np.repeat([0, 1, 2], [18, 6, 12]))
+
+
+OPTIONS = {
+    "reg": 0.3,
+    "cv": 3,
+    "average": 2,
+    "n_repeats": 5,
+    "n_permutations": 3,
+    "random_state": 0,
+}
+
+
+def two_classes(n_times=6, n_features=20):
+    """Return trials (36, features, times) of two classes, and their labels."""
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat([0, 1], [16, 20]))
+    noise = rng.standard_normal((36, n_features, n_times))
+    return noise + 0.2 * y[:, None, None], y
+
+
+CASES = {
+    "times": (decode_arrays, {}),
+    "averaged kernels": (decode_arrays, {"kernel": RBF(0.1)}),
+    "confounds": (decode_arrays, {"confounds": two_classes()[0][:, :2, 0]}),
+    "single trials tested": (decode_arrays, {"average_test": False}),
+    "generalization": (generalize_arrays, {}),
+}
+
+
+@pytest.mark.some(6)
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("limit", ["MATRIX_BYTES", "DRAWN_BYTES"])
+def test_memory_for_repeats_changes_nothing(name, limit, monkeypatch):
+    decode, options = CASES[name]
+    expected = decode(*two_classes(), **OPTIONS, **options)
+    monkeypatch.setattr(draws, limit, 0)
+    found = decode(*two_classes(), **OPTIONS, **options)
+    assert len(np.unique(found.null)) > 2
+    assert_array_equal(found.scores, expected.scores)
+    assert_array_equal(found.null, expected.null)
+
+
+def spread(true, predicted, scores):
+    """Return a score that no two penalties share."""
+    return np.abs(scores - scores.mean(axis=1, keepdims=True)).mean()
+
+
+@pytest.mark.parametrize(
+    ("n_features", "options", "n_grams"),
+    [
+        (60, {}, 6),
+        (60, {"reg": "ledoit_wolf"}, 6),
+        (60, {"reg": "ledoit_wolf", "average_test": False}, 0),
+        (60, {"reg": "auto"}, 6),
+        # The largest fold comes first, and is handled last.
+        (20, {"reg": "auto", "groups": IN_FIVE, "cv": THREE_SETS}, 0),
+        (20, {"reg": "ledoit_wolf"}, 0),
+        (20, {"kernel": RBF(0.1)}, 6),
+        (20, {"average": None, "cv": StratifiedKFold(3)}, 0),
+        (60, {"average": None, "cv": StratifiedKFold(3), "reg": "ledoit_wolf"}, 0),
+        (60, {"average": None, "cv": StratifiedKFold(3), "reg": "auto"}, 0),
+    ],
+)
+def test_shared_matrices_change_nothing(n_features, options, n_grams, monkeypatch):
+    """Those of a block of positions, against a model of its own for every repeat."""
+    X, y = two_classes(n_features=n_features)
+    options = OPTIONS | {"scoring": ["accuracy", "roc_auc", spread]} | options
+    made = []
+
+    def counted(name, function):
+        return lambda *args: made.append(name) or function(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(draws, "gram_of", counted("gram", draws.gram_of))
+        of_block = counted("block", draws.BlockHats.of)
+        patch.setattr(draws.BlockHats, "of", of_block)
+        together = decode_arrays(X + 5, y, **options)
+    assert [made.count(each) for each in ("gram", "block")] == [n_grams, 2]
+    monkeypatch.setattr(draws.BlockHats, "of", staticmethod(lambda *_: None))
+    apart = decode_arrays(X + 5, y, **options)
+    assert_allclose(together.lambdas, apart.lambdas, rtol=1e-10, atol=0)
+    for name, null in apart.nulls.items():
+        assert len(np.unique(null)) > 5
+        rtol = 1e-7 if name == "spread" else 1e-12
+        assert_allclose(together.metrics[name], apart.metrics[name], rtol=rtol, atol=0)
+        assert_allclose(together.nulls[name], null, rtol=rtol, atol=0)
+
+
+def test_few_matrices_are_held_at_once(monkeypatch):
+    X, y = two_classes()
+    held = []
+    prepare_sorted = draws.prepare_sorted
+
+    def counted(hats, *settings, **options):
+        held.append(len(hats))
+        return prepare_sorted(hats, *settings, **options)
+
+    monkeypatch.setattr(draws, "prepare_sorted", counted)
+    options = OPTIONS | {"cv": list(StratifiedKFold(3).split(X[:, :, 0], y))}
+    decode_arrays(X, y, **options)
+    assert held == [4 * 15, 2 * 15]  # 5 repeats of 3 permutations, of 4 and of 2 times
+    # Of one time they hold a matrix (16, 16) of 8 bytes, and blocks of folds twice.
+    each = 8 * (16**2 + 2 * (6**2 + 6**2 + 4**2))
+    monkeypatch.setattr(draws, "MATRIX_BYTES", 2 * 4 * each)
+    held.clear()
+    decode_arrays(X, y, **options)
+    assert max(held) == 8
+
+
+def test_what_fails_in_a_permutation_is_located(monkeypatch):
+    X, y = two_classes()
+    calls = []
+
+    def fails(hats, *settings, **options):
+        calls.append(len(hats))
+        raise ValueError("some of them")  # one by one they are in order
+
+    expected = decode_arrays(X, y, **OPTIONS)
+    monkeypatch.setattr(draws, "prepare_sorted", fails)
+    found = decode_arrays(X, y, **OPTIONS)
+    assert calls == [4 * 15, 2 * 15]
+    assert len(np.unique(found.null)) > 2
+    assert_array_equal(found.null, expected.null)
+
+    def kernel(A, B):
+        if A[0, 0] == X[0, 0, 4]:
+            raise ValueError("my kernel")
+        return A @ B.T
+
+    with pytest.raises(ValueError, match=r"^At 0\.400 s: kernel .* my kernel$"):
+        decode_arrays(X, y, kernel=kernel, sfreq=10.0, **OPTIONS)
