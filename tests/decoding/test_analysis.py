@@ -92,17 +92,6 @@ def test_result_has_the_documented_shapes_and_types():
         without.pvalues()
 
 
-def test_offset_and_unit_of_a_given_kernel_do_not_matter():
-    K = rbf_kernel(FEATURES, gamma=0.2)
-    options = {"kernel": "precomputed", "n_permutations": 9, "random_state": 0}
-    result = cross_validate(K, KINDS, **options)
-    shifted = cross_validate(1e3 * (K + 1), KINDS, **options)
-    assert_array_equal(result.predicted, shifted.predicted)
-    assert_array_equal(result.null, shifted.null)
-    assert result.parameters["n_features"] == 60
-    assert result.parameters["kernel"] == {"name": "Precomputed"}
-
-
 THREE = ["ant", "bee", "cat"]
 WORDS, TWO = build.NAMES[KINDS], KINDS == 1
 #: Labels, the same as whole numbers, and the classes.
@@ -110,8 +99,6 @@ LABELS = [
     (WORDS, KINDS, THREE),
     (KINDS * 5 - 3, KINDS, [-3, 2, 7]),
     (KINDS.astype(np.int8), KINDS, [0, 1, 2]),
-    (KINDS.astype(float), KINDS, [0.0, 1.0, 2.0]),
-    (tuple(KINDS.tolist()), KINDS, [0, 1, 2]),
     (WORDS.astype(object), KINDS, THREE),
     (list(WORDS.astype(bytes)), KINDS, THREE),
     (pd.Series(WORDS, index=KINDS), KINDS, THREE),
@@ -155,31 +142,18 @@ def test_features_of_many_types_give_the_same(convert):
     assert_array_equal(X, before)
 
 
-def test_a_tiny_penalty_is_fine_where_the_features_allow_it():
-    """With few features lambda = 0 would do; it is the limit of small ones."""
-    tiny = cross_validate(FEATURES, KINDS, reg=Ridge(1e-300))
-    small = cross_validate(FEATURES, KINDS, reg=Ridge(1e-9))
-    assert_allclose(tiny.class_scores, small.class_scores, rtol=1e-6, atol=1e-9)
-    with pytest.raises(ValueError, match=r"lambda = 1e-300 is too small.*larger reg"):
-        cross_validate(np.hstack([FEATURES] * 12), KINDS, reg=Ridge(1e-300))
-
-
-@pytest.mark.parametrize(
-    ("scoring", "n_classes", "dtype"),
-    [("accuracy", 9, "float64"), ("roc_auc", 3, "float32"), ("f1", 2, np.float32)],
-)
-def test_batch_size_never_changes_anything(scoring, n_classes, dtype, monkeypatch):
-    X, codes = build.features(build.balanced(108, n_classes), 5, separation=1.0)
+@pytest.mark.parametrize("scoring", ["roc_auc", "f1"])
+def test_batch_size_never_changes_anything(scoring, monkeypatch):
+    X, codes = build.features(build.balanced(108, 9), 5, separation=1.0)
     options = {"n_permutations": 66, "random_state": 0, "scoring": scoring}
-    expected = cross_validate(X, codes, dtype=dtype, **options)
+    double = cross_validate(X, codes, **options).class_scores
+    expected = cross_validate(X, codes, dtype=np.float32, **options)
+    difference = np.abs(expected.class_scores - double).max()
+    assert 0 < difference < 1e-3 * np.abs(double).max()
     assert len(np.unique(expected.null)) > 3
     for batch_size in (1, 7, 64):
         build.in_batches(batch_size, monkeypatch)
-        same(cross_validate(X, codes, dtype=dtype, **options), expected)
-    if dtype != "float64":
-        double = cross_validate(X, codes, **options).class_scores
-        difference = np.abs(expected.class_scores - double).max()
-        assert 0 < difference < 1e-4 * np.abs(double).max()
+        same(cross_validate(X, codes, dtype="float32", **options), expected)
 
 
 def test_random_states_repeat():
@@ -238,12 +212,8 @@ BAD_FOLDS = [
     ([(ROWS[5:], ROWS[:5] / 2)], "row indices or a boolean mask of length 60"),
     ([(ROWS[5:] > 9, ROWS < 5)], r"boolean mask of length 60; got shape \(55,\)"),
     ((ROWS[5:], ROWS[:5]), r"Fold 0 .*is not a pair \(train, test\)"),
-    ([3], r"Fold 0 .*is not a pair \(train, test\)"),
     (ms.KFold, "'cv': <class .*KFold'>"),
-    (1, "Invalid value for 'cv': 1. Allowed: a whole number of at least 2"),
-    (True, "Invalid value for 'cv': True"),
     (61, "more folds than there are trials, 60. Use cv=60"),
-    (2.5, r"Invalid value for 'cv': 2\.5. Allowed: None, a number of folds"),
     (ms.KFold(61), "cv=KFold.* cannot split these 60 trials"),
     (ms.LeaveOneGroupOut(), "LeaveOneGroupOut.* cannot split .*groups"),
     (ms.GroupKFold(7), r"GroupKFold.* needs at least 7 groups; got 6 groups", SIX),
@@ -281,20 +251,6 @@ def test_a_class_too_small_for_the_folds_is_named():
     assert cross_validate(FEATURES, y, cv=ms.KFold(5)).scores > 0
 
 
-def test_a_class_absent_from_a_training_set_is_pointed_out():
-    X, y = FEATURES[:24], np.repeat(["a", "b", "c"], 8)
-    cv = [(range(2, 24), [0, 1]), (np.r_[:8, 16:24], range(8, 16))]
-    message = r"class 'b' are in the test set of fold 1 of the given cv iterable"
-    with pytest.warns(UserWarning, match=message):
-        cross_validate(X, y, cv=cv)
-    with pytest.warns(UserWarning, match=r"class 'a' .* fold 0 of cv=KFold"):
-        cross_validate(X, y, cv=ms.KFold(3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "The rows are sorted")
-        cross_validate(X, y, cv=ms.StratifiedKFold(3))
-
-
 # ---------------------------------------------------------------------------- bad input
 
 
@@ -308,11 +264,7 @@ def with_value(array, value, dtype=None):
 MASKED, FLAT = np.ma.masked_greater(FEATURES, 1.0), np.full((60, 5), 0.1)
 BAD_FEATURES = [
     (with_value(FEATURES, np.nan), r"X holds 1 NaN.*in 1 of 60 trials \(first: 7\)"),
-    (FEATURES * (1 + 0j), r"X holds complex data.*np.abs"),
     (FEATURES[:, 0], r"X must have 2 dimensions, trials first; got 1, shape \(60,\)"),
-    (np.empty((60, 0)), r"X is empty: shape \(60, 0\)"),
-    (with_value(FEATURES, "a", object), "X must be numeric; got dtype object"),
-    (np.full((60, 5), "a"), "X must be numeric; got dtype <U1"),
     (None, "X must (be numeric|have 2 dimensions)"),
     (FLAT, "The trials do not differ.*Check for flat data"),
     (csr_array(FEATURES), r"sparse matrix.*X\.toarray"),
@@ -320,7 +272,6 @@ BAD_FEATURES = [
     ([[1.0, 2.0], [3.0]] * 30, "rows differ in length"),
 ]
 BAD_LABELS = [
-    (np.zeros(60), r"y holds one class only \(0\.0\); decoding needs two"),
     (["a"] * 60, r"y holds one class only \('a'\)"),
     (ROWS, "y holds a different label for each of the 60 trials"),
     (FEATURES[:, 0], r"y looks continuous \(60 distinct values\); class labels are"),
@@ -332,32 +283,22 @@ BAD_LABELS = [
     (pd.Series(["a", pd.NA] * 30, dtype="string"), "y is missing .*for 30 of 60"),
     (pd.Series([1, pd.NA, 0] * 20, dtype="Int64"), "y is missing .*for 20 of 60"),
     (pd.Categorical(["a", None, "b"] * 20), "y is missing .*for 20 of 60"),
-    (["1", 1] * 30, "y holds values of type int, str, .*all strings or all nu"),
-    ([("a", 1), ("b", 2)] * 30, r"y must hold one value per trial.*\(60, 2\)"),
-    (None, r"y must hold one value per trial.*got shape \(\)"),
     ({"a", "b"}, "y must hold one value per trial"),
 ]
 BAD_KERNELS = [
     (GRAM[:, :50], r"kernel='precomputed', X must be square.*got \(60, 50\)"),
     (GRAM + np.triu(np.full((60, 60), 0.1)), "must be a symmetric kernel matrix"),
-    (with_value(GRAM, np.nan), "X holds 1 NaN or infinite"),
     (GRAM - 9 * np.eye(60), "not positive semi-definite"),
     (squareform(pdist(FEATURES, "sqeuclidean")), "not positive semi-definite"),
     (np.ones((60, 60)), "The trials do not differ"),
-    (GRAM * 1j, "X holds complex data"),
-    (GRAM[None], "X must have 2 dimensions"),
 ]
 BAD_OPTIONS = [
-    ({"kernel": "foo"}, "'kernel': 'foo'. Allowed: 'linear', 'rbf', 'po"),
-    ({"kernel": int}, r"the class int\. Pass an instance"),
     ({"kernel": lambda X, Y: X[:, :3]}, r"shape \(60, 60\); got \(60, 3"),
     ({"kernel": lambda X, Y: X @ Y.T * np.nan}, "NaN or infinite"),
     ({"kernel": lambda X, Y: np.arange(3600.0).reshape(60, 60)}, "symm"),
     ({"kernel": lambda X: X @ X.T}, "kernel .* failed when called"),
     ({"kernel": lambda X, Y: 1 / 0}, "kernel .* failed when called"),
-    ({"reg": 0}, r"Invalid value for 'reg': 0\. Allowed: .*above zero"),
     ({"kernel": "rbf", "reg": 1e-13}, "lambda = .* is too small.*larger"),
-    ({"scoring": ["accuracy", "foo"]}, "Invalid value for 'scoring'"),
     ({"scoring": accuracy_score}, "Invalid value for 'scoring'"),
     ({"scoring": "confusion_matrix"}, "Put a single-number metric first"),
     ({"n_permutations": 1e6}, r"This one is a float: write int\(1e\+06\)\.$"),
@@ -463,9 +404,6 @@ LAYOUTS = {
 }
 
 
-layouts = pytest.mark.parametrize(("given", "pairs"), LAYOUTS.values(), ids=LAYOUTS)
-
-
 def chosen_of(pairs, chosen=CHOSEN):
     """Return the folds that train on chosen rows, and test the others, by hand."""
     return [(train[chosen[train]], test[~chosen[test]]) for train, test in pairs]
@@ -488,20 +426,6 @@ def make(y, **given):
     return make_analysis(trials, Procedure.of(options))
 
 
-@layouts
-def test_folds_hold_chosen_and_other_trials(given, pairs):
-    result = cross_validate(ONE, NAMES, train_on=CHOSEN, **given)
-    for found, expected in zip(result.folds, chosen_of(pairs), strict=True):
-        assert_array_equal(found[0], expected[0])
-        assert_array_equal(found[1], expected[1])
-    never = np.ones(N, bool)
-    never[np.concatenate([test for _, test in result.folds])] = False
-    assert_array_equal(np.ma.getmaskarray(result.predictions), never)
-    assert_array_equal(np.isnan(result.class_scores).any(axis=1), never)
-    assert never[CHOSEN].all()
-    assert result.parameters["train_on"] == "mask"
-
-
 #: Layouts, schemes as they are asked for, and those that are used.
 ASKED = [
     ("one model", "auto", "free"),
@@ -514,6 +438,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("name", "permute", "scheme"), ASKED)
 def test_only_the_labels_trained_with_are_permuted(name, permute, scheme):
     analysis = make(NAMES, permute=permute, **LAYOUTS[name][0])
@@ -526,23 +451,22 @@ def test_only_the_labels_trained_with_are_permuted(name, permute, scheme):
     for block in np.unique(blocks):
         mine = np.sort(labels[:, CHOSEN & (blocks == block)], axis=1)
         assert_array_equal(mine, np.tile(mine[0], (13, 1)))
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_labels_that_are_constant_within_runs_move_with_the_runs():
-    groups = np.repeat(np.arange(8), 9)
+    # Labels that are constant within runs move with these.
+    groups = np.arange(N) // 9
     analysis = make(groups % 2, groups=groups)
     assert analysis.parameters["permute"] == "groups"
     labels = analysis.task.labels
+    assert (labels[:, ~CHOSEN] == groups[~CHOSEN] % 2).all()
     for run in range(8):
         mine = labels[:, CHOSEN & (groups == run)]
         assert (mine == mine[:, :1]).all()
-    assert (labels[:, ~CHOSEN] == groups[~CHOSEN] % 2).all()
-    # All arrangements of few labels: 3 of 6 trials, the observed one aside.
+
+
+def test_all_arrangements_of_few_chosen_labels():
     X, chosen = np.random.default_rng(0).normal(size=(10, 3)), np.arange(10) < 6
     result = cross_validate(X, np.arange(10) % 2, train_on=chosen, n_permutations=100)
     assert result.parameters["exact"]
-    assert result.n_permutations == 19
+    assert result.n_permutations == 19  # of 3 among 6 trials, the observed one aside
 
 
 # ------------------------------------------------------------------- equal to refitting
@@ -567,6 +491,12 @@ def test_one_set_of_features(name, kernel, wide):
     assert result.null.std() > 0
     scores = expected.mean_class_scores()
     assert_allclose(result.class_scores, scores, rtol=0, atol=1e-8)
+    for found, fold in zip(result.folds, chosen_of(pairs), strict=True):
+        assert_array_equal(found[0], fold[0])
+        assert_array_equal(found[1], fold[1])
+    never = np.isnan(scores).any(axis=1)
+    assert_array_equal(np.ma.getmaskarray(result.predictions), never)
+    assert never[CHOSEN].all()
 
 
 @pytest.mark.parametrize("name", ["runs", "neighbours"])
@@ -907,47 +837,29 @@ def test_checkpoints_know_what_was_trained_with(tmp_path):
 
 BEFORE = (np.arange(N) < 30) & (RUNS == 1)
 ONLY = (np.arange(N) % 7 > 0) & ((RUNS == 1) | ((RUNS == 2) & (CODES == 0)))
+UNKNOWN, IN_RUNS = pd.array([None, *CHOSEN[1:]], dtype="boolean"), {"groups": RUNS}
+WITHIN = {"permute": "within_folds", "n_permutations": 9}
 #: Which trials, what is said, and further arguments.
 REFUSED = [
-    (np.ones(N, bool), r"^train_on selects all of the 72 trials"),
-    (np.zeros(N, bool), r"^train_on selects none of the 72 trials"),
+    (np.ones(N, bool), "^train_on selects all of the 72 trials"),
+    (np.zeros(N, bool), "^train_on selects none of the 72 trials"),
     (CHOSEN[1:], r"^train_on has shape \(71,\) for 72 trials\."),
     (CHOSEN[:, None], r"^train_on has shape \(72, 1\) for 72"),
-    (
-        pd.array([None, *CHOSEN[1:]], dtype="boolean"),
-        r"^train_on is masked for 1 of 72 trials; drop these trials first\.",
-    ),
-    ([[True], [True, False]], r"^train_on is no array"),
+    (UNKNOWN, r"^train_on is masked for 1 of 72 trials; drop these trials first\."),
+    ([[True], [True, False]], "^train_on is no array"),
     ("run == 1", r"^train_on='run == 1' asks a table .* a mask"),
-    (CODES != 1, r"^train_on selects no trial of class 'bee', which is among the tri"),
-    (
-        CHOSEN & (CODES != 1),
-        "^train_on selects no trial of class 'bee'",
-        {"groups": RUNS},
-    ),
+    (CODES != 1, "^train_on selects no trial of class 'bee', which is among the tri"),
+    (CHOSEN & (CODES != 1), "^train_on selects no trial of class 'bee'", IN_RUNS),
     (
         CHOSEN | (RUNS == 1),
         r"^train_on leaves no trial to test in fold 1 of cv=LeaveOneGroupOut\(\) "
         r"\(group 1\): all 18 trials of its test set are selected for training\.",
-        {"groups": RUNS},
+        IN_RUNS,
     ),
     (RUNS == 0, r"to test in fold 0 of cv=KFold\(", {"cv": ms.KFold(4)}),
-    (
-        BEFORE,
-        r"^train_on leaves no trial to train on in fold 1 of cv=LeaveOneGroupOut\(\) "
-        r"\(group 1\); a model needs trials of two",
-        {"groups": RUNS},
-    ),
-    (
-        ONLY,
-        "^train_on leaves trials of class 'ant' only to train on in fold 1 of cv=",
-        {"groups": RUNS},
-    ),
-    (
-        CHOSEN,
-        r"permute='within_folds' needs folds",
-        {"permute": "within_folds", "n_permutations": 9},
-    ),
+    (BEFORE, r"no trial to train on in fold 1 of cv=.* \(group 1\); a model", IN_RUNS),
+    (ONLY, "leaves trials of class 'ant' only to train on in fold 1 of", IN_RUNS),
+    (CHOSEN, "permute='within_folds' needs folds", WITHIN),
 ]
 
 
@@ -1027,17 +939,6 @@ def test_runs_of_one_kind_of_trials_are_trained_with_or_tested():
     lacking = CHOSEN & ((RUNS == 3) | (CODES != 2))
     with pytest.warns(UserWarning, match=r"No trial of class 'cat' is in the training"):
         cross_validate(ONE, NAMES, train_on=lacking, groups=RUNS)
-
-
-def test_orders_of_labels_are_judged_among_the_chosen_trials():
-    # In random order where they are trained with; the others follow a fixed order.
-    codes = np.where(CHOSEN, CODES, np.arange(N) % 18 // 6)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        cross_validate(ONE, codes, groups=RUNS, train_on=CHOSEN)
-    codes = np.where(CHOSEN, np.arange(N) % 18 // 6, CODES)
-    with pytest.warns(UserWarning, match="Of simulated recordings"):
-        cross_validate(ONE, codes, groups=RUNS, train_on=CHOSEN)
 
 
 # --------------------------------------------------------------------------- calibrated

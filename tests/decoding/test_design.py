@@ -121,29 +121,18 @@ def test_too_few_arrangements_are_counted(n, count, severity):
     assert ("few" in names(fewer)) == (severity == "warning")
 
 
+HALVES, EIGHTS = np.repeat([0, 1], 4), np.repeat(np.arange(8), 3)
+FIRST = {"groups": HALVES, "train_on": np.arange(8) < 4}
+WITHIN = {"y": EIGHTS % 2, "groups": EIGHTS, "permute": "within_groups"}
+
+
 @pytest.mark.parametrize(
     ("options", "name", "text"),
     [
         ({"cv": 9}, "folds", "more folds than there are trials"),
-        (
-            {"groups": np.repeat([0, 1], 4), "train_on": np.arange(8) < 4},
-            "folds",
-            "train_on leaves no trial to test in fold 0",
-        ),
-        (
-            {"y": np.repeat([0, 1], 4), "groups": np.repeat([0, 1], 4)},
-            "folds",
-            "No fold",
-        ),
-        (
-            {
-                "y": np.arange(24) // 3 % 2,
-                "groups": np.arange(24) // 3,
-                "permute": "within_groups",
-            },
-            "exchange",
-            "",
-        ),
+        (FIRST, "folds", "train_on leaves no trial to test in fold 0"),
+        ({"y": HALVES, "groups": HALVES}, "folds", "No fold"),
+        (WITHIN, "exchange", ""),
     ],
 )
 def test_what_decoding_would_refuse_is_an_error(options, name, text):
@@ -323,12 +312,11 @@ def test_two_labels_of_a_trial_are_exchanged_as_one():
     assert design_of(result).parameters["arrangements"] == count
 
 
+@pytest.mark.filterwarnings("ignore:.* arrangements")
 def test_arrangements_that_were_all_used_count_the_observed_one():
     X, y = np.random.default_rng(0).standard_normal((8, 3)), np.repeat([0, 1], 4)
     options = {"cv": KFold(2), "permute": "free", "random_state": 0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of few arrangements
-        result = cross_validate(X, y, n_permutations=1000, **options)
+    result = cross_validate(X, y, n_permutations=1000, **options)
     assert result.n_permutations == comb(8, 4) - 1
     assert design_of(result).parameters["arrangements"] == comb(8, 4)
 

@@ -7,6 +7,7 @@ every repeat of every permutation.
 
 import pickle
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -372,6 +373,10 @@ def two_ways(ways):
     return pytest.mark.parametrize(("name", "how"), pairs)
 
 
+#: Kernels, by hand.
+BY_HAND = {"linear": linear_kernel, RBF(0.05): partial(rbf_kernel, gamma=0.05)}
+
+
 @dataclass(frozen=True)
 class Procedure:
     """What is done with the trials, as one would write it down in a paper."""
@@ -381,7 +386,7 @@ class Procedure:
     k: int | None = None
     equalize: bool = False
     average_test: bool = True
-    kernels: tuple = (lambda X: linear_kernel,)
+    kernels: tuple = ("linear",)
     regs: tuple = (0.3,)
     zscored: bool = False
     confounds: np.ndarray | None = None
@@ -390,6 +395,24 @@ class Procedure:
     @property
     def learns(self):
         return self.zscored or self.confounds is not None
+
+    @property
+    def options(self):
+        """The options of the package for it."""
+        # Of averages the folds are given once and for all.
+        folds = None if self.k is None else split(self.cv, CODES, self.groups)
+        return {
+            "cv": folds or self.cv,
+            "groups": self.groups,
+            "average": self.k,
+            "equalize": self.equalize,
+            "average_test": self.average_test,
+            "kernel": self.kernels[0] if len(self.kernels) == 1 else self.kernels,
+            "reg": self.regs[0] if len(self.regs) == 1 else Tuned(self.regs),
+            "preprocess": "zscore" if self.zscored else None,
+            "confounds": self.confounds,
+            "n_components": self.rank,
+        }
 
 
 def shuffled(procedure, j):
@@ -400,13 +423,6 @@ def shuffled(procedure, j):
     if isinstance(procedure.cv, ShuffleSplit):
         return ShuffleSplit(procedure.cv.n_splits, test_size=0.3, **options)
     return type(procedure.cv)(procedure.cv.n_splits, **options)
-
-
-def given(procedure):
-    """Return what is given as cv: of averages the folds, once and for all."""
-    if procedure.k is None:
-        return procedure.cv
-    return split(procedure.cv, CODES, procedure.groups)
 
 
 def split(cv, labels, groups):
@@ -445,6 +461,11 @@ class Side:
     #: The number of the test set of each.
     fold: np.ndarray
 
+    @classmethod
+    def of(cls, averages):
+        members, codes, numbers = zip(*averages, strict=True)
+        return cls(members, np.array(codes), np.array(numbers))
+
     @property
     def S(self):
         S = np.zeros((len(self.members), N))
@@ -461,18 +482,13 @@ def sides(procedure, labels, folds, b, j, tested_as=None):
     trials = Side([[i] for i in range(N)], labels[b], single)
     if procedure.k is None:
         return trials, trials
-    trained = Side(*map_of(drawn(procedure, labels[b], folds, b, j)))
+    trained = Side.of(drawn(procedure, labels[b], folds, b, j))
     if tested_as is None:
         return trained, trained if procedure.average_test else trials
     if procedure.average_test:
         averages = drawn(procedure, labels[tested_as], folds, tested_as, j)
-        return trained, Side(*map_of(averages))
+        return trained, Side.of(averages)
     return trained, Side(trials.members, labels[tested_as], single)
-
-
-def map_of(averages):
-    members, codes, numbers = zip(*averages, strict=True)
-    return list(members), np.array(codes), np.array(numbers)
 
 
 def scale_of(K):
@@ -504,13 +520,12 @@ def learned(procedure, cell, trained, tested, train):
 
 def kernels_of(procedure, cell, trained, tested, train):
     """Return kernel matrices (m, m) and (m_test, m) for every kernel to choose from."""
+    kernels = [BY_HAND[each] for each in procedure.kernels]
     if procedure.learns:
         A, B = learned(procedure, cell, trained, tested, train)
-        return [(k(A)(A, A), k(A)(B, A)) for k in procedure.kernels]
+        return [(k(A, A), k(B, A)) for k in kernels]
     X, Z, S, S_test = cell.X, cell.X_test, trained.S, tested.S
-    return [
-        (S @ k(X)(X, X) @ S.T, S_test @ k(X)(Z, X) @ S.T) for k in procedure.kernels
-    ]
+    return [(S @ k(X, X) @ S.T, S_test @ k(Z, X) @ S.T) for k in kernels]
 
 
 def predict_fold(procedure, cell, trained, tested, train, test):
@@ -580,7 +595,7 @@ def labels_of(procedure):
     """Return the label vectors of trials, (P + 1, n)."""
     options = {"groups": procedure.groups, "seed": SEED}
     if procedure.k is not None:
-        cv, permute = given(procedure), "within_folds"
+        cv, permute = procedure.options["cv"], "within_folds"
     else:
         # Folds are drawn anew: nothing but the groups is in the way of a label.
         cv, permute = None, "auto"
@@ -616,89 +631,50 @@ def assert_equals_loop(result, procedure, cells, rtol=1e-7):
 
 def run(name, procedure, **options):
     """Run an entry on the trials."""
-    given_options = {
-        "reg": 0.3,
-        "cv": given(procedure),
-        "groups": procedure.groups,
-        "n_repeats": R,
-        "n_permutations": PERMUTATIONS,
-        "random_state": SEED,
-        "scoring": SCORING,
-        "average": procedure.k,
-        "equalize": procedure.equalize,
-        "average_test": procedure.average_test,
-    }
-    return ENTRIES[name](DATA, NAMES, **given_options | options)
-
-
-def of_gamma(X):
-    return lambda A, B: rbf_kernel(A, B, gamma=0.05)
+    asked = {"n_repeats": R, "n_permutations": PERMUTATIONS, "random_state": SEED}
+    asked |= {"scoring": SCORING, **procedure.options}
+    return ENTRIES[name](DATA, NAMES, **asked | options)
 
 
 RUNS = np.arange(N) % 3
 CONFOUND = np.random.default_rng(5).standard_normal((N, 1))
 REGS = (3.0, 0.3, 0.03)
-LINEAR = {"regs": REGS}, {"reg": Tuned(REGS)}
-CHOICE = (
-    {"regs": REGS, "kernels": (lambda X: linear_kernel, of_gamma)},
-    {"reg": Tuned(REGS), "kernel": ["linear", RBF(0.05)]},
-)
-WIDE = {"kernels": (of_gamma,)}, {"kernel": RBF(0.05)}
-ZSCORED = {"zscored": True}, {"preprocess": "zscore"}
-CONFOUNDED = {"confounds": CONFOUND}, {"confounds": CONFOUND}
-BOTH = CONFOUNDED[0] | ZSCORED[0], CONFOUNDED[1] | ZSCORED[1]
-FIRST = {"rank": 1}, {"n_components": 1}
-IN_RUNS = {"groups": RUNS, "cv": LeaveOneGroupOut()}, {}
-
-
-#: What is done, and how the package is asked for it.
-REGROUPED = {
-    "averages": ({"k": 2}, ({}, {})),
-    "equal": ({"k": 2, "equalize": True}, ({}, {})),
-    "undersampled": ({"k": 1, "equalize": True}, ({}, {})),
-    "single": ({"k": 2, "average_test": False}, ({}, {})),
-    "equal, single": ({"k": 2, "equalize": True, "average_test": False}, ({}, {})),
-    "runs": ({"k": 2}, IN_RUNS),
-    "runs, single": ({"k": 2, "average_test": False}, IN_RUNS),
-    "kernel": ({"k": 2}, WIDE),
-    "kernel, single": ({"k": 2, "average_test": False}, WIDE),
-    "tuned": ({"k": 2}, LINEAR),
-    "tuned, single": ({"k": 2, "average_test": False}, LINEAR),
-    "tuned kernel": ({"k": 2}, CHOICE),
-    "steps": ({"k": 2}, ZSCORED),
-    "few in a fold, single": (
-        {"cv": PredefinedSplit(FEW), "k": 3, "average_test": False},
-        ({}, {}),
-    ),
-    "steps, single": ({"k": 2, "average_test": False}, ZSCORED),
-    "steps, tuned": ({"k": 2} | ZSCORED[0], LINEAR),
-    "confounds": ({"k": 2}, CONFOUNDED),
-    "confounds, single": ({"k": 2, "average_test": False}, BOTH),
-    "reduced": ({"k": 2}, FIRST),
+WIDE = (RBF(0.05),)
+CHOICE = {"kernels": ("linear", RBF(0.05)), "regs": REGS}
+IN_RUNS = {"groups": RUNS, "cv": LeaveOneGroupOut()}
+SINGLE = {"k": 2, "average_test": False}
+HOW = {
+    "averages": Procedure(k=2),
+    "equal": Procedure(k=2, equalize=True),
+    "undersampled": Procedure(k=1, equalize=True),
+    "single": Procedure(**SINGLE),
+    "equal, single": Procedure(**SINGLE, equalize=True),
+    "runs": Procedure(k=2, **IN_RUNS),
+    "runs, single": Procedure(**SINGLE, **IN_RUNS),
+    "kernel": Procedure(k=2, kernels=WIDE),
+    "kernel, single": Procedure(**SINGLE, kernels=WIDE),
+    "tuned": Procedure(k=2, regs=REGS),
+    "tuned, single": Procedure(**SINGLE, regs=REGS),
+    "tuned kernel": Procedure(k=2, **CHOICE),
+    "steps": Procedure(k=2, zscored=True),
+    "few, single": Procedure(PredefinedSplit(FEW), k=3, average_test=False),
+    "steps, single": Procedure(**SINGLE, zscored=True),
+    "steps, tuned": Procedure(k=2, zscored=True, regs=REGS),
+    "confounds": Procedure(k=2, confounds=CONFOUND),
+    "confounds, single": Procedure(**SINGLE, confounds=CONFOUND, zscored=True),
+    "reduced": Procedure(k=2, rank=1),
+    # Folds are drawn anew.
+    "stratified": Procedure(),
+    "blind": Procedure(KFold(3)),
+    "held out": Procedure(ShuffleSplit(2, test_size=0.3)),
+    "groups kept": Procedure(GroupKFold(3), np.arange(N) % 6),
+    "kernel again": Procedure(kernels=WIDE),
+    "tuned again": Procedure(regs=REGS),
+    "steps again": Procedure(zscored=True),
+    "confounds again": Procedure(KFold(3), confounds=CONFOUND),
+    "reduced again": Procedure(rank=1),
+    "ten": Procedure(KFold(10)),
 }
-
-
-RESHUFFLED = {
-    "stratified": ({}, ({}, {})),
-    "blind": ({"cv": KFold(3)}, ({}, {})),
-    "held out": ({"cv": ShuffleSplit(2, test_size=0.3)}, ({}, {})),
-    "groups kept": ({"cv": GroupKFold(3), "groups": np.arange(N) % 6}, ({}, {})),
-    "kernel again": ({}, WIDE),
-    "tuned again": ({}, LINEAR),
-    "steps again": ({}, ZSCORED),
-    "confounds again": ({"cv": KFold(3)}, CONFOUNDED),
-    "reduced again": ({}, FIRST),
-}
-
-
-HOW = REGROUPED | RESHUFFLED
-
-
-def procedure_of(how):
-    """Return the procedure by hand, and the package's options for it."""
-    own, (shared, options) = HOW[how]
-    more = {"preprocess": "zscore"} if own.get("zscored") else {}
-    return Procedure(**own | shared), options | more
 
 
 # --------------------------------------------------------------- against the plain loop
@@ -706,7 +682,9 @@ def procedure_of(how):
 
 @pytest.mark.parametrize("how", HOW)
 def test_the_plain_loop_gives_the_same(how):
-    procedure, options = procedure_of(how)
+    procedure = HOW[how]
+    # Without folds given every repeat draws ten.
+    options = {"cv": None, "scoring": "accuracy"} if how == "ten" else {}
     result = run("cross_validate", procedure, **options)
     assert_equals_loop(result, procedure, ENTRIES["cross_validate"].cells(DATA))
 
@@ -729,8 +707,8 @@ def test_one_model_of_averages_is_that_of_the_plain_loop(average_test):
         found = []
         for j in range(R):
             averages = drawn(procedure, labels[b], parts, b, j)
-            trained = Side(*map_of([each for each in averages if each[2] == 1]))
-            tested = Side(*map_of([each for each in averages if each[2] == 0]))
+            trained = Side.of([each for each in averages if each[2] == 1])
+            tested = Side.of([each for each in averages if each[2] == 0])
             if not average_test:
                 tested = Side([[i] for i in others], CODES[others], 0 * others)
             found.append(once(procedure, cell, trained, tested, [(None, None)]))
@@ -751,9 +729,8 @@ BETWEEN_TIMES = ["averages", "equal, single", "runs, single", "tuned", "steps, s
 @pytest.mark.parametrize("how", BETWEEN_TIMES)
 def test_the_plain_loop_gives_the_same_between_times(how):
     # For both nulls: tested labels move along, or stay.
-    procedure, options = procedure_of(how)
-    options |= {"scoring": ["accuracy", "roc_auc"]}
-    result = run("map", procedure, **options)
+    procedure = HOW[how]
+    result = run("map", procedure, scoring=["accuracy", "roc_auc"])
     assert result.second_nulls
     assert_equals_loop(result, procedure, ENTRIES["map"].cells(DATA))
 
@@ -761,16 +738,16 @@ def test_the_plain_loop_gives_the_same_between_times(how):
 @pytest.mark.some(5)
 @two_ways(["averages", "equal, single", "steps", "stratified"])
 def test_the_plain_loop_gives_the_same_everywhere(name, how):
-    procedure, options = procedure_of(how)
-    result = run(name, procedure, **options)
+    procedure = HOW[how]
+    result = run(name, procedure)
     assert_equals_loop(result, procedure, ENTRIES[name].cells(DATA))
 
 
 @pytest.mark.parametrize("how", ["single", "equal, single", "runs, single"])
 def test_once_is_enough_to_test_single_trials(how):
-    procedure, options = procedure_of(how)
+    procedure = HOW[how]
     labels = labels_of(procedure)
-    result = run("cross_validate", procedure, n_repeats=1, **options)
+    result = run("cross_validate", procedure, n_repeats=1)
     (cell,) = ENTRIES["cross_validate"].cells(DATA).values()
     for b, score in enumerate([result.scores, *result.null]):
         ours = repeated(procedure, cell, labels, b, r=1)
@@ -923,14 +900,11 @@ def test_patterns_are_means_over_repeats():
 
 def test_the_diagonal_has_repeats():
     for options in MANY.values():
-        whole, diagonal = (
-            decode("arrays", **options),
-            decode("map", **options).diagonal(),
-        )
+        whole = decode("arrays", **options)
+        diagonal = decode("map", **options).diagonal()
         assert_array_equal(diagonal.scores, whole.scores)
-        assert_allclose(
-            diagonal.null, whole.null, rtol=0, atol=1e-7
-        )  # single precision
+        # In single precision.
+        assert_allclose(diagonal.null, whole.null, rtol=0, atol=1e-7)
         assert_array_equal(diagonal.repeats["accuracy"], whole.repeats["accuracy"])
         assert (diagonal.members is None) == (whole.members is None)
         assert repr(diagonal) == repr(whole)
@@ -979,44 +953,27 @@ def test_results_of_repeats_are_compared_and_make_a_group():
 # ---------------------------------------------------------------------------- bad input
 
 
-ONE_EACH = CODES * 10 + np.arange(N) % 2  # groups of one class
+#: Groups of one class.
+ONE_EACH = {"groups": CODES * 10 + np.arange(N) % 2, "cv": GroupKFold(2)}
 LISTED = [(np.arange(30), np.arange(30, N))]
-
-
+EVERY = " needs every class in every group in a test set, and one of .* has no trial"
 REFUSED = [
     ({"n_repeats": 0}, "'n_repeats': 0. Allowed: a whole number of at least 1"),
     ({"n_repeats": 1.5}, r"'n_repeats': 1\.5"),
     ({"n_repeats": True}, "'n_repeats': True"),
     ({"average": "most"}, "'average': 'most'. Allowed: a whole number of at least 1, "),
-    (
-        {"average": "max", "groups": ONE_EACH, "cv": GroupKFold(2)},
-        "average='max' needs every class in every group",
-    ),
-    (
-        {"average": 2, "equalize": True, "groups": ONE_EACH, "cv": GroupKFold(2)},
-        "equalize=True needs every class in every group in a test set, and one of .* "
-        "has no trial of class",
-    ),
-    (
-        {"average": 2, "groups": ONE_EACH, "cv": GroupKFold(2)},
-        "none of these holds trials of two classes. Leave n_repeats",
-    ),
+    ({"average": "max"} | ONE_EACH, f"average='max'{EVERY}"),
+    ({"average": 2, "equalize": True} | ONE_EACH, f"equalize=True{EVERY}"),
+    ({"average": 2} | ONE_EACH, "none of these holds trials of two classes. Leave n_r"),
     ({"equalize": True}, "equalize=True says how .* average is None. Pass average=k"),
     ({"average_test": False}, "average_test=False says how .* average is None"),
     ({"average": 2, "equalize": "yes"}, "'equalize': 'yes'. Allowed: True or False"),
     ({"average": 2, "average_test": 0}, "'average_test': 0. Allowed: True or False"),
     ({"cv": LISTED}, "and the given cv iterable has no random folds.*Use a number"),
     ({"cv": RepeatedKFold(n_splits=3)}, "cv=RepeatedKFold.* or repeats them itself"),
-    (
-        {"groups": RUNS, "cv": None},
-        "cv=LeaveOneGroupOut.* has no random folds.* Use GroupKFold or Gr",
-    ),
+    ({"groups": RUNS, "cv": None}, "has no random folds.* Use GroupKFold or Gr"),
     ({"average": 2, "permute": "free"}, "permute='free' cannot be .* regrouped"),
     ({"permute": "within_folds"}, "each repeat has new folds. Leave permute out"),
-    (
-        {"average": 2, "cv": RepeatedKFold(n_splits=3)},
-        "needs every trial in no more than one test set.* overlap",
-    ),
 ]
 
 

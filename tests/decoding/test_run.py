@@ -31,7 +31,7 @@ from mvpa_kfda.decoding.positions import (
     cut_windows,
 )
 from mvpa_kfda.decoding.run import Task, run
-from mvpa_kfda.inference.null import NullCentre, centre_of, summarize_null
+from mvpa_kfda.inference.null import centre_of, summarize_null
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import prepare
 from mvpa_kfda.kfda.folds import make_folds
@@ -468,16 +468,5 @@ def test_images_whose_null_is_a_summary_know_it():
     assert full.permuted_mean() > 0.52
     for result in others:
         assert_allclose(result.permuted_mean(), full.permuted_mean(), rtol=1e-6)
-    with pytest.warns(
-        UserWarning, match=r"score minus chance, 0\.500, but the mean of"
-    ):
+    with pytest.warns(UserWarning, match=r"score minus chance, 0\.500, but the mean"):
         full.to_img("chance_difference")
-
-
-def test_pooled_centres_share_the_errors_of_equal_permutations():
-    rows = np.random.default_rng(0).normal(0.5, 0.1, 400)
-    each = NullCentre(rows, rows.mean(), 0.1, 400)
-    assert_allclose(NullCentre.pooled([each] * 9).error, each.error, rtol=1e-12)
-    others = np.random.default_rng(1).normal(0.5, 0.1, (9, 400))
-    others = [NullCentre(rows, rows.mean(), 0.1, 400) for rows in others]
-    assert NullCentre.pooled(others).error < 0.4 * each.error
