@@ -103,6 +103,11 @@ def test_a_class_that_a_model_never_sees_is_found():
     design = check_design(y, cv=cv, n_permutations=0)
     (absent,) = (each for each in design.problems if each.name == "absent")
     assert absent.numbers == {"fold": 0, "class": 2}
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    with pytest.warns(
+        UserWarning, match="class '2' .* the test set of fold 0 of cv="
+    ):
+        cross_validate(X, np.sort(y)[::-1], cv=KFold(3))
 
 
 @pytest.mark.parametrize(

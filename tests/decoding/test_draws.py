@@ -754,6 +754,12 @@ def test_once_is_enough_to_test_single_trials(how):
         assert_allclose(score, ours["accuracy"][0], rtol=1e-12, atol=0)
 
 
+def test_as_many_as_there_can_be_are_averaged():
+    found, asked = (decode("arrays", average=k) for k in ("max", 4))
+    assert found.parameters["average"] == 4  # the smallest class has 12 trials
+    assert found == asked
+
+
 # -------------------------------------------------------------------- what results hold
 
 
