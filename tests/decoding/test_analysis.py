@@ -650,28 +650,6 @@ def test_scales_are_those_of_the_trials_to_train_with():
             assert_array_equal(found.predicted, expected.predicted)
 
 
-@pytest.mark.parametrize("given", [{}, {"groups": RUNS}], ids=["all", "runs"])
-def test_images_are_decoded_as_arrays(given, tmp_path):
-    table, path = pd.DataFrame({"label": NAMES, **KNOWN}), tmp_path / "labels.tsv"
-    table.to_csv(path, sep="\t", index=False)
-    options = {"reg": 0.5, **given, **PERMUTED}
-    last = cross_validate(ONE[:, 2:], NAMES, train_on=CHOSEN, **options)
-    first = cross_validate(ONE[:, :2], NAMES, train_on=CHOSEN, **options)
-    options |= {"standardize": False}
-    for y, train_on in (
-        (NAMES, CHOSEN),
-        ((table, "label"), QUERY),
-        ((path, "label"), QUERY),
-    ):
-        parts = {"labels_img": [1, 1, 2, 2, 2], "train_on": train_on}
-        found = decode_regions(ONE, y, **parts, **options)
-        assert_array_equal(found.predicted[1], last.predicted)
-        assert_allclose(found.null[:, 1], last.null, rtol=1e-6)
-    near = build.chain(P) | np.eye(P, dtype=bool)
-    found = searchlight(ONE, NAMES, adjacency=near, train_on=CHOSEN, **options)
-    assert_array_equal(found.predicted[0], first.predicted)
-
-
 def test_volumes_are_z_scored_within_runs_over_both_kinds():
     cube = np.moveaxis(X, 2, 1).reshape(N, 3, 5, 1)
     in_mask = {"mask_img": build.mask(np.ones((3, 5, 1)))}

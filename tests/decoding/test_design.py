@@ -104,9 +104,7 @@ def test_a_class_that_a_model_never_sees_is_found():
     (absent,) = (each for each in design.problems if each.name == "absent")
     assert absent.numbers == {"fold": 0, "class": 2}
     X = np.random.default_rng(0).normal(size=(60, 3))
-    with pytest.warns(
-        UserWarning, match="class '2' .* the test set of fold 0 of cv="
-    ):
+    with pytest.warns(UserWarning, match="class '2' .* the test set of fold 0 of cv="):
         cross_validate(X, np.sort(y)[::-1], cv=KFold(3))
 
 
