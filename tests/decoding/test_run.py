@@ -54,7 +54,8 @@ def make_data(seed=0):
 
 
 def make_positions(width=1, kernel=None, data=None, reg=0.3):
-    data, times = make_data() if data is None else data, np.arange(T) / 100
+    data = make_data() if data is None else data
+    times = np.arange(len(data)) / 100
     windows = cut_windows(times, 100, width / 100, 0.01, "concatenate")
     return WindowPositions(data, windows, kernel or Linear(), reg)
 
