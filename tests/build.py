@@ -107,6 +107,13 @@ def codes_of(counts, seed=0):
     return rng.permutation(np.repeat(np.arange(len(counts)), counts))
 
 
+def mixed(n_groups=6, n=20, n_classes=2, seed=0):
+    """Return class codes (n_groups * n,), in random order in every group."""
+    rng = np.random.default_rng(seed)
+    codes = np.tile(np.arange(n) % n_classes, (n_groups, 1))
+    return rng.permuted(codes, axis=1).ravel()
+
+
 def features(counts=(12, 12, 12), p=5, seed=0, separation=0.6, offset=1.0):
     """Return Gaussian classes (n, p) away from the origin, and their codes."""
     # A single time is its own mean, which `trials` adds.

@@ -1,4 +1,4 @@
-"""The run loop and its positions: positions in, maps out, whoever computes them."""
+"""The run loop: positions in, maps out, whoever computes them."""
 
 import threading
 from dataclasses import dataclass, replace
@@ -7,10 +7,20 @@ import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics.pairwise import laplacian_kernel
+from sklearn.model_selection import LeaveOneOut
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
+from mvpa_kfda import (
+    RBF,
+    Linear,
+    Polynomial,
+    cross_validate,
+    decode_arrays,
+    generalize_arrays,
+    load_result,
+    methods_text,
+    searchlight,
+)
 from mvpa_kfda.decoding import run as search
 from mvpa_kfda.decoding.positions import (
     FeaturePositions,
@@ -19,12 +29,14 @@ from mvpa_kfda.decoding.positions import (
     cut_windows,
 )
 from mvpa_kfda.decoding.run import Task, run
+from mvpa_kfda.inference.null import centre_of, summarize_null
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import prepare
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.kernels import Callable
 from mvpa_kfda.metrics.scores import METRICS
+from mvpa_kfda.reports.sections import _best_of_metrics
 from mvpa_kfda.utils import parallel, progress
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from mvpa_kfda.utils.checks import word_bytes
@@ -32,38 +44,20 @@ from tests import build
 
 N, P, T = 36, 6, 14
 CODES = np.random.default_rng(9).permutation(np.arange(N) % 3)
-KERNELS = [
-    Linear(),
-    RBF(),
-    RBF(gamma=None),
-    Polynomial(),
-    Polynomial(2, gamma=0.1, coef0=0.0),
-]
 
 
-def make_data(seed=0, n=N, p=P):
+def make_data(seed=0):
     """Samples first, (T, n, p); classes differ, samples differ in size and mean."""
     rng = np.random.default_rng(seed)
-    means = rng.standard_normal((3, p))[CODES] if n == N else 0
-    size = rng.uniform(0.5, 2.0, (T, 1, 1))
-    return size * (
-        rng.standard_normal((T, n, p)) + means + rng.uniform(0, 3, (T, 1, 1))
-    )
+    X = rng.standard_normal((T, N, P)) + rng.standard_normal((3, P))[CODES]
+    return rng.uniform(0.5, 2.0, (T, 1, 1)) * (X + rng.uniform(0, 3, (T, 1, 1)))
 
 
-def make_positions(
-    width=1, step=1, mode="concatenate", kernel=None, data=None, reg=0.3
-):
+def make_positions(width=1, kernel=None, data=None, reg=0.3):
     data = make_data() if data is None else data
-    windows = cut_windows(
-        np.arange(len(data)) / 100, 100, width / 100, step / 100, mode
-    )
+    times = np.arange(len(data)) / 100
+    windows = cut_windows(times, 100, width / 100, 0.01, "concatenate")
     return WindowPositions(data, windows, kernel or Linear(), reg)
-
-
-def plans_of(positions, block):
-    """The plans of a block, out of the stacks they come in."""
-    return [plan for stack in positions.models(block, TASK) for plan in stack.plans]
 
 
 def make_task(scoring=("accuracy", "roc_auc"), n_permutations=20, **options):
@@ -77,86 +71,7 @@ def make_task(scoring=("accuracy", "roc_auc"), n_permutations=20, **options):
 TASK = make_task()
 
 
-def features(positions, position):
-    """Features of a window, put together sample by sample."""
-    start = positions.starts[position]
-    samples = [positions.data[t] for t in range(start, start + positions.windows.width)]
-    if positions.windows.mode == "mean":
-        return sum(samples) / len(samples)
-    return np.hstack(samples)
-
-
-def same(one, other):
-    """Assert that two outcomes are equal bit for bit."""
-    assert one.metrics.keys() == other.metrics.keys()
-    for name in one.metrics:
-        assert_array_equal(one.metrics[name], other.metrics[name])
-    assert one.nulls.keys() == other.nulls.keys()
-    for name in one.nulls:
-        assert_array_equal(one.nulls[name], other.nulls[name])
-    assert_array_equal(one.predicted, other.predicted)
-    assert_array_equal(one.class_scores, other.class_scores)
-
-
-# -------------------------------------------------------------------------- positions
-
-
-def test_features_are_one_position_without_axes():
-    X = make_data()[0]
-    positions = FeaturePositions(X, Linear(), 0.3)
-    assert positions.shape == ()
-    assert positions.blocks() == [range(1)]
-    assert positions.where(0) == ""
-    hat = next(positions.models(range(1), TASK)).hat
-    order = TASK.folds.order
-    expected = make_hat(X, Linear(), 0.3).reordered(order)
-    assert_array_equal(hat.matrix, expected.matrix)
-    outcome = run(positions, TASK, n_jobs=1, verbose=False)
-    assert outcome.metrics["accuracy"].shape == ()
-    assert outcome.nulls["accuracy"].shape == (20,)
-    assert outcome.predicted.shape == (N,)
-    assert outcome.class_scores.shape == (N, 3)
-
-
-@pytest.mark.parametrize("n_positions", [1, 3, 4, 5, 8, 14])
-def test_blocks_hold_every_position_once_in_order(n_positions):
-    positions = make_positions(width=T + 1 - n_positions)
-    assert positions.shape == (n_positions,)
-    blocks = positions.blocks()
-    assert [i for block in blocks for i in block] == list(range(n_positions))
-    assert {len(block) for block in blocks[:-1]} <= {positions.block_length}
-    assert 1 <= len(blocks[-1]) <= positions.block_length
-
-
-def test_where_names_the_time():
-    assert make_positions(width=4).where(2) == "At 0.035 s: "
-
-
-@pytest.mark.some(30)
-@pytest.mark.parametrize(
-    "kernel", [*KERNELS, Callable(laplacian_kernel)], ids=build.words
-)
-@pytest.mark.parametrize("mode", ["mean", "concatenate"])
-@pytest.mark.parametrize(
-    ("width", "step"), [(1, 1), (3, 1), (4, 1), (9, 1), (7, 2), (10, 3)]
-)
-@pytest.mark.parametrize("reg", [0.3, Ridge(2.0)], ids=repr)
-def test_hats_equal_those_of_the_windows_features(kernel, mode, width, step, reg):
-    positions = make_positions(width, step, mode, kernel, reg=reg)
-    for block in positions.blocks():
-        plans = plans_of(positions, block)
-        assert len(plans) == len(block)
-        for position, plan in zip(block, plans, strict=True):
-            hat, expected = (
-                plan.hat,
-                make_hat(features(positions, position), kernel, reg),
-            )
-            expected = expected.reordered(TASK.folds.order)
-            assert_allclose(hat.matrix, expected.matrix, rtol=0, atol=1e-10)
-            assert hat.lam == pytest.approx(expected.lam, rel=1e-10)
-
-
-# ----------------------------------------------------------------------- the run loop
+# ------------------------------------------------------------------------- the run loop
 
 
 @dataclass(frozen=True)
@@ -182,38 +97,33 @@ def test_positions_may_have_any_axes():
     X = make_data()[:6]
     task = make_task(["accuracy", "confusion_matrix"])
     outcome = run(GridPositions(X), task, n_jobs=1, verbose=False)
-    assert outcome.metrics["accuracy"].shape == (2, 3)
-    assert outcome.metrics["confusion_matrix"].shape == (2, 3, 3, 3)
     assert outcome.nulls.keys() == {"accuracy"}
-    assert outcome.nulls["accuracy"].shape == (20, 2, 3)
-    assert outcome.predicted.shape == (2, 3, N)
-    assert outcome.class_scores.shape == (2, 3, N, 3)
     for i, cell in enumerate(np.ndindex(2, 3)):
         one = run(FeaturePositions(X[i], Linear(), 0.3), task, 1, False)
-        assert outcome.metrics["accuracy"][cell] == one.metrics["accuracy"]
-        assert_array_equal(
-            outcome.metrics["confusion_matrix"][cell], one.metrics["confusion_matrix"]
-        )
-        assert_array_equal(
-            outcome.nulls["accuracy"][(..., *cell)], one.nulls["accuracy"]
-        )
-        assert_array_equal(outcome.predicted[cell], one.predicted)
-        assert_array_equal(outcome.class_scores[cell], one.class_scores)
+        assert one.metrics["accuracy"].shape == ()
+        for ours, theirs in (
+            (outcome.metrics["accuracy"], one.metrics["accuracy"]),
+            (outcome.metrics["confusion_matrix"], one.metrics["confusion_matrix"]),
+            (np.moveaxis(outcome.nulls["accuracy"], 0, -1), one.nulls["accuracy"]),
+            (outcome.predicted, one.predicted),
+            (outcome.class_scores, one.class_scores),
+        ):
+            assert_array_equal(ours[cell], theirs, strict=True)
 
 
-@pytest.mark.parametrize("kernel", [Linear(), RBF()], ids=repr)
-def test_outcome_does_not_depend_on_workers(kernel):
-    data = np.rint(2 * make_data())
-    data[:, 1::2] = data[:, ::2]  # duplicated trials: many exact ties
-    positions = make_positions(3, 1, kernel=kernel, data=data)
-    expected = run(positions, TASK, n_jobs=1, verbose=False)
-    same(run(positions, TASK, n_jobs=2, verbose=False), expected)
-    for n_jobs in (2, 3, -1):
-        with joblib.parallel_config(backend="threading", n_jobs=n_jobs):
-            same(run(positions, TASK, verbose=False), expected)
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+def test_scores_of_folds_are_in_the_order_of_the_folds(order):
+    """However the test sets' sizes are sorted."""
+    X, y = np.random.default_rng(0).normal(size=(N, 4)), CODES
+    sets = np.split(np.random.default_rng(1).permutation(N), [7, 18])
+    cv = [(np.setdiff1d(np.arange(N), sets[i]), sets[i]) for i in order]
+    result = cross_validate(X, y, cv=cv)
+    expected = [np.mean(result.predictions[test] == y[test]) for _, test in cv]
+    assert len(set(expected)) == 3
+    assert_allclose(result.fold_scores, expected, rtol=1e-12)
 
 
-# ---------------------------------------------------------------- workers and threads
+# ------------------------------------------------------------------ workers and threads
 
 
 def test_one_job_is_a_plain_loop(monkeypatch):
@@ -279,49 +189,61 @@ def test_outcome_does_not_depend_on_blas_threads():
     assert_allclose(one.nulls["roc_auc"], two.nulls["roc_auc"], rtol=0, atol=1e-12)
 
 
-# ----------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_errors_name_the_position(n_jobs):
+def half(X, Y):
+    return (X @ Y.T)[:, : len(Y) // 2]
+
+
+def changed(rows, value):
+    """Return data of which some samples are blanked, as artefacts often are."""
     data = make_data()
-    data[9] = data[9, :1]  # all trials alike
-    with pytest.raises(
-        ValueError, match=r"^At 0\.090 s: The trials do not differ"
-    ) as info:
-        run(make_positions(data=data), TASK, n_jobs=n_jobs, verbose=False)
-    assert type(info.value) is ValueError
+    data[rows] = value
+    return data
 
 
-def test_every_kind_of_error_names_the_position():
-    positions = make_positions(kernel=RBF(), reg=1e-14)
-    with pytest.raises(ValueError, match=r"^At 0\.000 s: lambda = .* is too small"):
-        run(positions, TASK, n_jobs=1, verbose=False)
-    with pytest.raises(ValueError, match=r"^At cell .*: The trials do not differ"):
+FLAT = "The trials do not differ"
+WRONG = {
+    "flat": ({"data": changed(9, 0.2)}, rf"0\.090 s: {FLAT}"),
+    "small": ({"kernel": RBF(), "reg": 1e-14}, r"0\.000 s: lambda = .* is too small"),
+    "function": ({"kernel": Callable(half)}, r"0\.000 s: kernel .*half.* must return"),
+}
+#: Windows of samples 6 to 9, 7 to 10 and 8 to 11; the first one's centre is 0.075 s.
+#: Nothing of the samples before may seep in.
+WRONG |= {
+    f"blanked by {value}, {kernel!r}": (
+        {"width": 4, "kernel": kernel, "data": changed(np.s_[6:12], value)},
+        rf"0\.075 s: {FLAT}",
+    )
+    for value in (0.0, 0.1)
+    for kernel in (Linear(), RBF(gamma=None), Polynomial())
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_name_the_position(name):
+    given, message = WRONG[name]
+    for n_jobs in (1, 2) if name == "flat" else (1,):
+        with pytest.raises(ValueError, match=f"^At {message}") as info:
+            run(make_positions(**given), TASK, n_jobs=n_jobs, verbose=False)
+        assert type(info.value) is ValueError
+    with pytest.raises(ValueError, match=rf"^At cell .*: {FLAT}"):
         run(GridPositions(np.ones((6, N, 2))), TASK, n_jobs=1, verbose=False)
 
 
-@pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=None), Polynomial()], ids=repr)
-@pytest.mark.parametrize("value", [0.0, 0.1])
-def test_a_blanked_stretch_is_found_in_windows(kernel, value):
-    """Artefacts are often blanked: nothing of the samples before may seep in."""
-    data = make_data()
-    data[6:12] = value
-    positions = make_positions(4, 1, kernel=kernel, data=data)
-    # Windows of samples 6 to 9, 7 to 10 and 8 to 11; the first one's centre is 0.075 s.
-    with pytest.raises(ValueError, match=r"^At 0\.075 s: The trials do not differ"):
-        run(positions, TASK, n_jobs=1, verbose=False)
+def test_an_error_of_the_users_kernel_keeps_its_traceback():
+    def broken(X, Y):
+        raise ValueError("inside the kernel")
+
+    X = np.random.default_rng(0).standard_normal((N, 4))
+    positions = FeaturePositions(X, Callable(broken), 0.3)
+    with pytest.raises(ValueError, match="inside the kernel") as caught:
+        run(positions, TASK, verbose=False)
+    assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_errors_of_a_kernel_function_name_the_position():
-    def half(X, Y):
-        return (X @ Y.T)[:, : len(Y) // 2]
-
-    with pytest.raises(ValueError, match=r"^At 0\.000 s: kernel .*half.* must return"):
-        run(make_positions(kernel=Callable(half)), TASK, n_jobs=1, verbose=False)
-
-
-# --------------------------------------------------------------------------- progress
+# ----------------------------------------------------------------------------- progress
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -374,9 +296,8 @@ def test_only_what_would_help_is_advised(capfd, slow_blocks):
     assert "decimate), fewer permutations or n_jobs=-1.\n" in err
     with joblib.parallel_config("threading", n_jobs=2):
         run(make_positions(), make_task(["accuracy"], n_permutations=0))
-    assert "it takes less with fewer times (step=, crop or decimate).\n" in (
-        capfd.readouterr().err
-    )
+    err = capfd.readouterr().err
+    assert "it takes less with fewer times (step=, crop or decimate).\n" in err
 
 
 @pytest.mark.parametrize("kind", ["max", "stream"])
@@ -403,24 +324,104 @@ def test_finished_blocks_say_nothing_about_speed(capfd, slow_blocks, tmp_path):
         assert capfd.readouterr().err == "14 of 14 positions in 0 s\n"
 
 
-def test_an_error_of_the_users_kernel_keeps_its_traceback():
-    def broken(X, Y):
-        raise ValueError("inside the kernel")
-
-    X = np.random.default_rng(0).standard_normal((N, 4))
-    positions = FeaturePositions(X, Callable(broken), 0.3)
-    with pytest.raises(ValueError, match="inside the kernel") as caught:
-        run(positions, TASK, verbose=False)
-    assert isinstance(caught.value.__cause__, ValueError)
+# ---------------------------------------------------------- the mean of permuted labels
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
-def test_scores_of_folds_are_in_the_order_of_the_folds(order):
-    """However the test sets' sizes are sorted."""
-    X, y = np.random.default_rng(0).normal(size=(N, 4)), CODES
-    sets = np.split(np.random.default_rng(1).permutation(N), [7, 18])
-    cv = [(np.setdiff1d(np.arange(N), sets[i]), sets[i]) for i in order]
-    result = cross_validate(X, y, cv=cv)
-    expected = [np.mean(result.predictions[test] == y[test]) for _, test in cv]
-    assert len(set(expected)) == 3
-    assert_allclose(result.fold_scores, expected, rtol=1e-12)
+PERMUTED = {"cv": 5, "n_permutations": 200, "random_state": 0}
+ignored = pytest.mark.filterwarnings("ignore:Class .* always guessing")
+
+
+def noise(*counts, shape=(4,)):
+    y = build.codes_of(counts)
+    return np.random.default_rng(2).normal(size=(len(y), *shape)), y
+
+
+def decoded(*counts, **options):
+    return decode_arrays(*noise(*counts, shape=(6, 3)), **PERMUTED | options)
+
+
+@pytest.fixture(scope="module")
+def unequal():
+    # Of 199 permutations no mean is half of what is rounded.
+    scoring = ["accuracy", "balanced_accuracy"]
+    return decoded(100, 20, scoring=scoring, n_permutations=199)
+
+
+@ignored
+def test_it_stands_beside_chance_in_all_words(unequal, tmp_path):
+    mean = unequal.null.mean()
+    assert mean > 0.53
+    assert_allclose(unequal.permuted_mean(), mean, rtol=1e-12, atol=0)
+    words = f"chance 0.500; mean of permuted labels {mean:.3f}"
+    assert f"({words})" in repr(unequal)
+    assert f"({words})" in unequal.worded_peak("accuracy")
+    assert words in unequal._repr_html_()
+    level = f"accuracy (chance level 0.5; mean of permuted labels {mean:.3g})"
+    assert level in methods_text(unequal)
+    assert_allclose(unequal.to_xarray().accuracy.permuted_mean, mean, rtol=1e-9)
+    table = _best_of_metrics(unequal)
+    assert_allclose(table["mean of permuted labels"], [mean, np.nan], rtol=1e-9)
+    unequal.save(tmp_path / "a.h5")
+    assert load_result(tmp_path / "a.h5").permuted_mean() == unequal.permuted_mean()
+
+
+@ignored
+def test_it_is_drawn_beside_chance(unequal):
+    single = cross_validate(*noise(100, 20), **PERMUTED)
+    maps = generalize_arrays(*noise(100, 20, shape=(4, 2)), **PERMUTED)
+    for result in (unequal, single, maps):
+        mean = result.permuted_mean()
+        assert f"mean of permuted labels ({mean:.3g})" in legend(result.plot())
+    balanced = legend(unequal.plot(metric="balanced_accuracy"))
+    assert "chance (0.5)" in balanced
+    assert "mean of permuted" not in "".join(balanced)
+
+
+def legend(ax):
+    legends = [*ax.figure.legends, *filter(None, [ax.get_legend()])]
+    return [text.get_text() for legend in legends for text in legend.get_texts()]
+
+
+@pytest.mark.parametrize("n", [20, 40, 100])
+@pytest.mark.parametrize("cv", [2, 5, None, LeaveOneOut()])
+def test_equal_classes_are_at_chance(n, cv):
+    result = decoded(n // 2, n // 2, cv=cv, scoring=["accuracy", "balanced_accuracy"])
+    assert np.isnan([result.permuted_mean(name) for name in result.scoring]).all()
+    assert result.worded_chance() == "chance 0.500"
+
+
+@ignored
+def test_there_is_none_without_permutations_or_chance():
+    assert np.isnan(decoded(100, 20, n_permutations=0).permuted_mean())
+    assert np.isnan(decoded(100, 20, scoring=lambda y, p, s: 0.0).permuted_mean())
+    # The permutations of this diagonal have the larger of two scores each.
+    maps = generalize_arrays(*noise(30, 30, shape=(4, 3)), **PERMUTED)
+    assert np.isnan(maps.diagonal().permuted_mean())
+
+
+def test_summaries_of_nulls_know_it():
+    null = np.random.default_rng(0).normal(0.6, 0.05, (50, 4))
+    summary = summarize_null(np.full(4, 0.5), null)
+    centre = centre_of(summary)
+    assert_allclose(summary.permuted_moments[0], null.mean(axis=0), rtol=1e-12)
+    assert_allclose(summary.permuted_moments[1], null.std(axis=0), rtol=1e-9)
+    assert_allclose(centre.mean, centre_of(null).mean, rtol=1e-12)
+    assert centre.is_off(0.5)
+    assert not centre.is_off(0.6)
+    # Without the rows, errors are those of positions that are all alike.
+    assert centre.error > 1.5 * centre_of(null).error
+
+
+@ignored
+def test_images_whose_null_is_a_summary_know_it():
+    X, y = noise(50, 10, shape=(3, 3, 2))
+    given = {"radius": 4, "mask_img": build.mask(np.ones((3, 3, 2)))} | PERMUTED
+    full, *others = (
+        build.keep(null, searchlight, build.volume(X), y, **given)
+        for null in ("full", "max", "stream")
+    )
+    assert full.permuted_mean() > 0.52
+    for result in others:
+        assert_allclose(result.permuted_mean(), full.permuted_mean(), rtol=1e-6)
+    with pytest.warns(UserWarning, match=r"score minus chance, 0\.500, but the mean"):
+        full.to_img("chance_difference")
