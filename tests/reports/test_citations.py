@@ -28,12 +28,12 @@ def test_entries_of_lists_are_in_the_style_of_the_apa():
     texts = [methods_text(build.result(), style) for style in ("apa", "markdown")]
     mass = methods_text(build.result(), correction="tfce")
     for text, entry in (
-        (texts[0], "Treder, M. S. (2018). Cross-validation in high-dimensional"),
+        (texts[0], "Treder, M. S. (2018). Direct calculation of out-of-sample"),
         (mass, "Smith, S. M., & Nichols, T. E. (2009). Threshold-free cluster"),
         (mass, ". NeuroImage, 44(1), 83\N{EN DASH}98. https://doi.org/10.1016/j.neu"),
-        (texts[0], "Virtanen, P., et al. (2020). SciPy 1.0"),
+        (texts[0], "Virtanen, P., Gommers, R., Oliphant, T. E., et al. (2020). SciPy"),
         (texts[0], "In Neural Networks for Signal Processing IX"),
-        (texts[1], "*Frontiers in Neuroscience*, *"),
+        (texts[1], "*Frontiers in Neuroscience*, *7*, 267. <https"),
         (texts[1], "<https://doi.org/10.1038/s41592-019-0686-2>"),
         (texts[1], "([Phipson & Smyth, 2010](https://doi.org/10.2202/1544-6115.1585))"),
     ):
