@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 from functools import cache
 from html.parser import HTMLParser
 
@@ -111,3 +112,20 @@ def keep_sections(monkeypatch, *titles):
 def draw_nothing(monkeypatch, instead=""):
     """Leave out the figures, for tests of what stands beside them."""
     monkeypatch.setattr(sections, "_draw", lambda *plot, **options: instead)
+
+
+#: Attributes by which pages load something, without a click.
+LOADING = {"src", "srcset", "data", "poster", "background", "action", "xlink:href"}
+
+
+def assert_asks_no_host(reader):
+    """Assert that a page loads nothing."""
+    for tag, attributes in reader.tags:
+        for name, value in attributes.items():
+            assert name not in LOADING or value.startswith("data:"), (tag, name)
+            assert "url(" not in (value or "") or name != "style"
+            # Links in text wait for a click.
+            assert name != "href" or tag == "a" or value.startswith("#"), tag
+    style = "".join(reader.styles)
+    assert "@import" not in style
+    assert re.findall(r"url\((?!\s*[\"']?(?:data:|#)).{20}", style) == []

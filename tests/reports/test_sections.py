@@ -19,6 +19,7 @@ from mvpa_kfda.viz.null import plot_map_null, quantile_of
 from mvpa_kfda.viz.style import CORRECTION_LABELS, draw_apart
 from tests import build
 from tests.html_pages import (
+    assert_asks_no_host,
     draw_nothing,
     images_in,
     keep_sections,
@@ -105,6 +106,7 @@ def test_a_page_has_its_sections_with_figures_and_words(kind):
     assert "could not be drawn" not in "".join(page.html)
     assert not plt.get_fignums()
     assert_worded(page)
+    assert_asks_no_host(read(page))
     text = read(page, "Summary").text
     for words in (word_question(result), word_answer(result)):
         assert words in text
