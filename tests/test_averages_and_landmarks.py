@@ -207,18 +207,8 @@ def test_landmarks_for_a_list_of_kernels(entry):
     assert (few.degrees_of_freedom <= 5).all()
 
 
-def test_landmarks_know_channels_by_name():
+def test_landmarks_and_empirical_maps_know_channels_by_name():
     # The graph's channels are in another order than those of the data.
-    epochs, order = build.epochs(DATA, units={}), np.array([3, 0, 4, 2, 1])
-    adjacency = NEAR[np.ix_(order, order)]
-    kernel = GraphSmooth((adjacency, [f"EEG{i}" for i in order]), 5.0)
-    options = {"kernel": kernel, "reg": Ridge(1.0), "cv": CV}
-    exact = decode_epochs(epochs, NAMES, **options)
-    result = decode_epochs(epochs, NAMES, approx=Nystrom(N), **options)
-    assert_same(result, exact, rtol=1e-7)
-
-
-def test_empirical_maps_know_channels_by_name():
     epochs, order = build.epochs(DATA, units={}), np.array([3, 0, 4, 2, 1])
     adjacency = NEAR[np.ix_(order, order)]
     named = GraphSmooth((adjacency, [f"EEG{i}" for i in order]), 5.0)
@@ -229,6 +219,10 @@ def test_empirical_maps_know_channels_by_name():
     )
     assert_same(result, expected, rtol=1e-10)
     assert (unlike.lambdas != expected.lambdas).any()
+    options = {"kernel": named, "reg": Ridge(1.0), "cv": CV}
+    exact = decode_epochs(epochs, NAMES, **options)
+    result = decode_epochs(epochs, NAMES, approx=Nystrom(N), **options)
+    assert_same(result, exact, rtol=1e-7)
 
 
 # Reduced rank
@@ -402,12 +396,6 @@ def test_a_large_test_set_that_is_fitted_exactly():
     ):
         with pytest.raises(ValueError, match=error):
             cross_validate(X, labels[0], reg=reg, cv=cv)
-
-
-# Results
-
-
-# Bad input
 
 
 def test_averages_of_other_trials_mean_nothing():
