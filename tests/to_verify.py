@@ -11,6 +11,12 @@ GIVEN = (
     *("X_test", "y_test", "test_epochs", "same_trials", "mask_img", "labels_img"),
     *("adjacency", "sensors", "src", "mesh", "confounds"),
 )
+#: Kinds of results of a subject, as `build.result` makes them.
+KINDS = [
+    *("DecodingResult", "RegressionResult", "TimeResult", "TimeRegressionResult"),
+    *("TimeFrequencyResult", "SensorTimeResult", "GeneralizationResult"),
+    *("VolumeResult", "regions", "SourceResult", "SourceTimeResult"),
+]
 RUNS = np.repeat(np.arange(4), 10)
 WHOLE = {"n_cells": None, "groups": RUNS}
 

@@ -355,18 +355,14 @@ def test_every_result_of_a_subject_has_its_null(null):
     assert sum(heights) == len(maxima) == 39
 
 
-def test_the_null_of_a_single_number_and_of_another_metric():
+def test_the_null_of_a_map_needs_permutations_and_has_a_metric():
     result = build.result(scoring=["accuracy", "roc_auc"], n_permutations=39)
-    assert result.plot_null(metric="roc_auc").get_xlabel() == (
-        "ROC AUC, maximum over positions"
-    )
-    single = result_of("DecodingResult")
-    assert single.plot_null().get_xlabel() == "Accuracy"
-    for kind in ("DecodingResult", "TimeResult"):
-        with pytest.raises(ValueError, match="n_permutations"):
-            result_of(kind, 0).plot_null()
+    label = result.plot_null(metric="roc_auc").get_xlabel()
+    assert label == "ROC AUC, maximum over positions"
+    with pytest.raises(ValueError, match="n_permutations"):
+        result_of("TimeResult", 0).plot_null()
     with pytest.raises(ValueError, match="'alpha': 2"):
-        single.plot_null(alpha=2)
+        result.plot_null(alpha=2)
 
 
 @settings(derandomize=True, deadline=None, max_examples=100, database=None)

@@ -48,10 +48,6 @@ def test_reports_say_how_to_verify_and_what_was_found(saved):
     assert "has not been verified" in said()
     assert main(["verify", "group.h5", *files, "--record"]) == 1
     assert "The result does NOT hold" in said()
-    record = json.loads(Path("group.verified.json").read_text())
-    for wrong in ([], record | {"date": 3}, record | {"ok": "yes"}, {"sha256": 1}):
-        Path("group.verified.json").write_text(json.dumps(wrong))
-        assert "group.verified.json is damaged: it does not say" in said()
     Path("group.verified.json").write_text("[" * 10_000)
     assert "cannot be read as JSON" in said()
     result = load_result(saved[0])

@@ -23,7 +23,7 @@ from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.inference.null import ALTERNATIVES
 from tests import build
 from tests.reference_group import assert_equal
-from tests.to_verify import RUNS, WHOLE, X, Y, decode, edited, honest, trials
+from tests.to_verify import KINDS, RUNS, WHOLE, X, Y, decode, edited, honest
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning"),
@@ -68,14 +68,6 @@ def a_fold_more(result):
     return replace(result, tests=tests, fold_metrics=folds)
 
 
-def a_class_renamed(result):
-    return replace(result, classes=np.array(["cat", "house"]))
-
-
-def two_subjects_files_swapped(result):
-    return decode(*trials(seed=1))
-
-
 def permutations_without_respect_of_runs(result):
     return with_record_of(result, decode(X, Y, permute="free"))
 
@@ -101,8 +93,6 @@ FRAUDS = {
     a_leak_that_the_record_denies: "refitted cells differ",
     another_penalty_than_recorded: "refitted cells differ",
     a_fold_more: "tests.length is 5, and 4 when computed again",
-    a_class_renamed: "classes is ['cat', 'house'], and ['cat', 'dog'] when",
-    two_subjects_files_swapped: "the data are other ones",
     permutations_without_respect_of_runs: "refitted cells differ",
     the_draw_of_another_version: "refitted cells differ",
 }
@@ -169,11 +159,6 @@ def test_wrong_arguments_are_refused(make, arguments, options, match):
 # ---------------------------------------------------------------------------- groups
 
 
-KINDS = [
-    *("DecodingResult", "RegressionResult", "TimeResult", "TimeRegressionResult"),
-    *("TimeFrequencyResult", "SensorTimeResult", "GeneralizationResult"),
-    *("VolumeResult", "regions", "SourceResult", "SourceTimeResult"),
-]
 COURSES = ("TimeResult", "TimeRegressionResult")
 OPTIONS = {"n_permutations": 60, "random_state": 0, "alpha": 0.3}
 

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.kernel_ridge import KernelRidge
-from sklearn.metrics.pairwise import rbf_kernel
 
 from mvpa_kfda.verification.refit import (
     Known,
@@ -15,7 +13,6 @@ from mvpa_kfda.verification.refit import (
     Sample,
     label_free,
     refit,
-    tuned,
 )
 from tests import build, reference
 from tests.to_verify import X, Y, trials
@@ -41,22 +38,6 @@ def test_refits_are_linear_discriminants(gamma):
     assert_allclose(again.scores, found.scores, rtol=1e-8, atol=1e-10)
 
 
-def test_refits_of_values_are_kernel_ridge_regression():
-    values, lam = build.values_of(TRAIN), 0.7
-    recipe = Recipe(
-        ({"name": "RBF", "gamma": 0.1},), {"name": "Ridge", "lam": lam}, None
-    )
-    found = refit(Sample(TRAIN, values), Sample(TEST, values), recipe)
-    # A centred kernel: the offset is the mean of the values.
-    K = rbf_kernel(TRAIN, gamma=0.1)
-    K_test = rbf_kernel(TEST, TRAIN, gamma=0.1)
-    K_test = K_test - K_test.mean(axis=1, keepdims=True) - K.mean(axis=0) + K.mean()
-    K = K - K.mean(axis=0) - K.mean(axis=1, keepdims=True) + K.mean()
-    ridge = KernelRidge(alpha=lam, kernel="precomputed").fit(K, values - values.mean())
-    expected = ridge.predict(K_test) + values.mean()
-    assert_allclose(found.predicted, expected, rtol=1e-8, atol=0)
-
-
 @pytest.mark.parametrize("n_groups", [None, 4])
 @pytest.mark.parametrize("p", [6, 60])
 def test_penalties_without_labels_are_those_of_the_oracle(p, n_groups):
@@ -67,22 +48,3 @@ def test_penalties_without_labels_are_those_of_the_oracle(p, n_groups):
     expected = reference.label_free(features @ features.T, p, groups)
     found = label_free({"name": "Linear"}, known)
     assert_allclose(found, [expected.like_noise, expected.anywhere], rtol=1e-6, atol=0)
-
-
-def test_the_kernel_and_penalty_that_lose_least_are_chosen():
-    kernels = {"name": "Linear"}, {"name": "RBF", "gamma": 0.05}
-    grid = [3.0, 0.3, 0.03]
-    reg = {"name": "Tuned", "grid": grid}
-    sample = Sample(TRAIN, CODES)
-    known = Known(sample, sample, TRAIN, None)
-    kernel, lam, unsure = tuned(sample, Recipe(kernels, reg, 2), known)
-    grams = [TRAIN @ TRAIN.T, rbf_kernel(TRAIN, gamma=0.05)]
-    scales = [np.trace(K - K.mean(axis=0)) / 40 for K in grams]
-    lambdas = [[each * scale for each in grid] for scale in scales]
-    splits = [(np.delete(np.arange(40), i), np.array([i])) for i in range(40)]
-    number, expected, *_ = reference.choose(
-        grams, lambdas, CODES, np.arange(40), splits, 2
-    )
-    assert kernel == kernels[number]
-    assert_allclose(lam, expected, rtol=1e-9, atol=0)
-    assert not unsure

@@ -7,14 +7,9 @@ import pytest
 
 from mvpa_kfda import group_inference, load_result, verify
 from tests import build
-from tests.to_verify import edited
+from tests.to_verify import KINDS, edited
 
 OPTIONS = {"n_permutations": 60, "random_state": 0, "alpha": 0.3}
-KINDS = [
-    *("DecodingResult", "RegressionResult", "TimeResult", "TimeRegressionResult"),
-    *("TimeFrequencyResult", "SensorTimeResult", "GeneralizationResult"),
-    *("VolumeResult", "regions", "SourceResult", "SourceTimeResult"),
-]
 
 
 def subjects(first=0):
