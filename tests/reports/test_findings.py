@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from mvpa_kfda import compare, decode_arrays, group_inference, methods_text, report
+from mvpa_kfda import compare, decode_arrays, group_inference, methods_text
 from mvpa_kfda.inference.corrections import CORRECTIONS, NAMED
 from mvpa_kfda.reports.findings import positions_of, software_of
-from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.reports.vocabulary import metric_words
 from tests import build
+from tests.html_pages import read_section
 from tests.texts import check_text, found_words
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -54,32 +54,23 @@ def test_the_test_that_is_reported(in_time, alternative, threshold):
         assert lowest not in body or alternative != "greater"
 
 
-#: Method, correction -> what was compared with what, of a group and of a comparison.
-COMPARED = {
-    ("group", "sign-flip", "max"): (
-        "comparing each statistic with the null distribution of the most extreme "
-        "statistic across all time points of each sign flip"
-    ),
-    ("group", "bootstrap", "max"): "comparing each statistic with the null",
-    ("group", "sign-flip", "cluster"): "the sum of the statistic over its time points",
-    ("group", "wilcoxon", "cluster"): "the sum of the statistic over its time points",
-    ("group", "bootstrap", "cluster"): "the sum of standardised statistics over its",
-    ("comparison", "permutation", "max"): (
-        "comparing each difference with the null distribution of the most extreme "
-        "difference across all time points of each permutation"
-    ),
-    ("comparison", "permutation", "cluster"): "the sum of standardised differences",
-}
+ACROSS, SUM = "across all time points of each", "the sum of"
+#: Maker, method, correction, and what was compared with what.
+COMPARED = [
+    (build.group, "sign-flip", "max", f"most extreme statistic {ACROSS} sign flip"),
+    (build.group, "bootstrap", "max", "comparing each statistic with the null"),
+    (build.group, "sign-flip", "cluster", f"{SUM} the statistic over its time points"),
+    (build.group, "wilcoxon", "cluster", f"{SUM} the statistic over its time points"),
+    (build.group, "bootstrap", "cluster", f"{SUM} standardised statistics over its"),
+    (build.comparison, "permutation", "max", f"difference {ACROSS} permutation"),
+    (build.comparison, "permutation", "cluster", f"{SUM} standardised differences"),
+]
 
 
-@pytest.mark.parametrize(("case", "words"), COMPARED.items(), ids=map(str, COMPARED))
-def test_what_corrections_compare(case, words):
-    what, method, correction = case
-    options = {"method": method, "correction": correction}
-    if correction == "cluster":
-        options["threshold"] = 0.25
-    make = {"group": build.group, "comparison": build.comparison}[what]
-    body = check_text(make(**options))
+@pytest.mark.parametrize(("make", "method", "correction", "words"), COMPARED)
+def test_what_corrections_compare(make, method, correction, words):
+    more = {"threshold": 0.25} if correction == "cluster" else {}
+    body = check_text(make(method=method, correction=correction, **more))
     assert words in body
     assert ("threshold (p = 0.25)" in body) == (correction == "cluster")
 
@@ -108,32 +99,26 @@ def test_clusters_of_several_tests_are_told():
     assert "tested twice" not in methods_text(flips)
 
 
-def test_what_was_not_tested_first_is_exploratory(tmp_path, monkeypatch):
-    methods = [section for section in SECTIONS if section.title == "Methods"]
-    monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", methods)
+def test_what_was_not_tested_first_is_exploratory():
     metrics = ["roc_auc", "accuracy"]
     people = [build.result(scoring=metrics, seed=k) for k in range(5)]
     auc = metric_words("roc_auc")[1]
     first = f"The first metric, {auc}, was tested; tests of others"
     assert methods_text(people[0]).count("exploratory") == 1
     assert first in methods_text(people[0])
-    report(people[0], fname=tmp_path / "one.html")
-    assert first in (tmp_path / "one.html").read_text("utf-8")
+    assert first in read_section(people[0], "Summary").text
     options = {"random_state": 0, "method": "sign-flip"}
     one = group_inference(people, correction="max", **options)
     assert first in methods_text(one)
-    assert one.parameters["scoring"] == metrics
-    another = group_inference(
-        people, correction=["max", "fdr"], metric="accuracy", **options
-    )
+    options |= {"correction": ["max", "fdr"], "metric": "accuracy"}
+    another = group_inference(people, **options)
     text = methods_text(another)
     assert f"was {auc}; tests of accuracy are exploratory" in text
     assert "Of 2 corrections the first (corrected by the maximum" in text
     text = methods_text(another, correction="fdr")
     assert "correction named first was another (corrected by the maximum" in text
-    single = [build.result(seed=k) for k in range(5)]
-    text = methods_text(group_inference(single, correction="max", **options))
-    assert "exploratory" not in text + methods_text(single[0])
+    assert "exploratory" not in methods_text(build.group(correction="max"))
+    assert "exploratory" not in methods_text(build.result())
     other = build.result(scoring=metrics, reg=30.0)
     compared = compare(people[0], other, "permutation", metric="accuracy")
     assert "tests of accuracy are exploratory" in methods_text(compared)

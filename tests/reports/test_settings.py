@@ -117,23 +117,16 @@ BLOCKS = {name: pair for name, pair in SCANS.items() if name not in NO_BLOCKS} |
     "delay": (5.0, 4.0),
     "block_gap": (1.0, None),
 }
-ESTIMATES = {
-    "kind": ("bold", None),
-    "n_runs": (4, 5),
-    "group": ("run", "session"),
-    "n_scans": ([60, 64], [60, 60]),
-    "estimate": ("lss", "lsa"),
-    "t_r": (2.0, 1.5),
-    "slice_time_ref": (0.5, 0.0),
+SHARED = ("kind", "n_runs", "group", "n_scans", "t_r", "slice_time_ref")
+SHARED += ("estimate", "smoothing_fwhm", "n_scans_left_out")
+ESTIMATES = {name: SCANS[name] for name in SHARED} | {
     "hrf_model": ([{"function": "early"}, {"function": "late"}], None),
     "drift_model": ("polynomial", None),
     "drift_order": (1, 2),
-    "smoothing_fwhm": (None, 4.0),
     "signal_scaling": ("percent", "none"),
     "noise_model": ("ols", "ar1"),
     "regressors": (["heart", "breath"], ["pitch", "yaw"]),
     "n_confound_regressors": (2, 12),
-    "n_scans_left_out": (7, 0),
 }
 RAW = {
     "kind": ("raw", None),
