@@ -2,7 +2,6 @@
 
 import inspect
 from functools import partial
-from typing import get_args
 
 import numpy as np
 import sklearn.model_selection as ms
@@ -10,11 +9,9 @@ import sklearn.model_selection as ms
 from mvpa_kfda import DegreesOfFreedom, Ridge, Shrinkage
 from mvpa_kfda.group.latency import ONSETS
 from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
-from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.corrections import NAMED as ALL_CORRECTIONS
-from mvpa_kfda.inference.listed import CorrectionName, MethodName, OnsetName, Permute
 from mvpa_kfda.inference.permutation import SCHEMES
-from mvpa_kfda.kfda import kernels, penalties, preprocess
+from mvpa_kfda.kfda import kernels, penalties
 from mvpa_kfda.kfda.folds import GIVEN, PARTS, SPLITTERS
 from mvpa_kfda.kfda.penalties import penalty_words
 from mvpa_kfda.kfda.preprocess import STEPS
@@ -94,19 +91,6 @@ def test_everything_that_has_a_name_has_words_of_its_own():
     names = {name for of in axes if isinstance(of, dict) for name in of}
     assert names - {"positions"} == set(AXES)
     assert set(HEADINGS) == set(RESULTS)
-
-
-def test_names_that_are_listed_are_those_of_the_entries():
-    for names, there in (
-        (kernels.KernelName, kernels.KERNELS),
-        (penalties.PenaltyName, (*penalties._NAMED, *penalties.ESTIMATED)),
-        (preprocess.StepName, STEPS),
-        (CorrectionName, CORRECTIONS),
-        (Permute, ("auto", *SCHEMES)),
-        (MethodName, GROUP_METHODS),
-        (OnsetName, ONSETS),
-    ):
-        assert get_args(names) == (*there,)
 
 
 # ------------------------------------------------------------------ folds and metrics
