@@ -13,6 +13,7 @@ from mvpa_kfda import (
     decode_arrays,
     group_inference,
 )
+from mvpa_kfda.utils.rounding import rounded
 from tests import build
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -144,6 +145,11 @@ def test_bounds_and_confidences_are_those_of_the_results():
     large = group("sign-flip", "max", 0.0)
     high = large.interval(0.95, simultaneous=True).high.max()
     assert high <= said(large, "how large")["bound"] < high + 1e-3
+    latency = made("latency")
+    low, high = latency.onset_interval
+    words = f"lies between {rounded(low)} and {rounded(high)} s."
+    assert words in said(latency, "from when")["statement"]
+    assert said(latency, "from when")["bound"] == low
     # A false discovery rate gives no confidence.
     assert np.isnan(said(group("sign-flip", "fdr"), "where")["confidence"])
     assert said(group("sign-flip", "max"), "where")["confidence"] == 0.95

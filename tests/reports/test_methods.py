@@ -130,6 +130,7 @@ OPTIONS = {
     "equal": {"average": 1, "cv": 2, "equalize": True},
     "equal averages": {"average": 2, "cv": 2, "equalize": True},
     "equal anew": {"average": 1, "cv": 2, "equalize": True, "n_repeats": 2},
+    "areas": {"scoring": "roc_auc"},
     "auc of single trials": {"scoring": "roc_auc", "cv": ms.LeaveOneOut()},
     "train on": {"train_on": FIRST, "cv": None},
     "train on in folds": {"train_on": FIRST} | IN_RUNS,
@@ -142,7 +143,7 @@ FACTS = {
     "plain": (
         f"{CLOSED}|for training in any fold, without labels.|minimised v / (m - m²)²|"
         "by cross-validation in 4 contiguous folds (4 folds|among all trials",
-        "ridge regression|Given the penalty|groups|redrawn",
+        "ridge regression|Given the penalty|groups|redrawn|averaged over",
     ),
     "tuned": (
         "by generalized cross-validation (Golub|The second,|4 c d²)) / d²|"
@@ -198,7 +199,8 @@ FACTS = {
         "run twice, each time with other trials left out at random",
         "regrouped",
     ),
-    "auc": ("(ROC AUC|averaged over test sets", "each against the rest"),
+    "areas": ("(ROC AUC|averaged over test sets", "each against the rest"),
+    "auc of single trials": ("(ROC AUC", "averaged over"),
     "train on some": (
         "the selected trials of the training set and tested on the remaining|"
         f"{OF_EACH_SET}",
@@ -317,6 +319,8 @@ def test_all_kinds_are_told_of_in_good_english(name):
     assert (GENERAL in body) == (name in OF_GENERAL)
     if name == "time":
         assert "3 time points from 0 to 0.02 s" in body
+    if name == "three classes":
+        assert "averaged over classes, each against the rest, and test sets" in body
     if name == "tuned regression":
         assert "selected from 13 values by" in body
 

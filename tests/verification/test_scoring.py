@@ -40,6 +40,17 @@ def test_every_metric_is_covered_and_that_of_the_package():
         assert_allclose(score(name, sets, None, {}), result.metrics[name], rtol=1e-9)
 
 
+def test_what_is_not_defined_is_as_by_chance():
+    scores = np.array([[0.3, 0.1], [0.2, 0.4]])
+    single = [(np.array([0, 0]), np.array([0, 0]), scores, 8)]
+    assert score("pairwise_accuracy", single, 2, {}) == 0.5
+    assert score("crossnobis", single, 2, {}) == 0
+    assert score("roc_auc", single, 2, {}) == 0.5
+    never = [(np.array([0, 1]), np.array([0, 0]), scores, 8)]
+    assert score("precision", never, 2, {}) == score("f1", never, 2, {}) == 0
+    assert score("kappa", single, 2, {}) == 0
+
+
 def test_areas_of_three_classes_hold():
     result = decode_arrays(DATA, NAMES, scoring="roc_auc", n_permutations=3, cv=3)
     found = verify(result, DATA, NAMES, n_cells=None)
