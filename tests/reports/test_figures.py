@@ -16,6 +16,7 @@ UNITS = {
     "mag": ("Magnetometers (fT)", 1e-15),
     "grad": ("Gradiometers (fT/cm)", 1e-13),
     "seeg": ("sEEG (mV)", 1e-3),
+    "hbo": ("HbO (µM)", 1e-6),
 }
 
 
