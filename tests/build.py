@@ -492,6 +492,16 @@ def latency(n=6, **options):
     return bootstrap_latency(subjects(n=n), **options)
 
 
+def saved_in(folder, results):
+    """Return the files of subjects, each in a folder of its own."""
+    files = []
+    for number, each in enumerate(results, start=1):
+        files.append(folder / f"sub-{number:02d}" / "result.h5")
+        files[-1].parent.mkdir()
+        each.save(files[-1])
+    return files
+
+
 # ------------------------------------------------------------------ irregular epochs
 
 

@@ -209,40 +209,33 @@ def test_every_public_name_is_in_the_api_reference():
         assert callable(find(name))
 
 
-@pytest.mark.parametrize("name", described())
-def test_docstring_is_complete(name):
-    found = find_described(name)
-    checks = set(DOCSTRING_CHECKS)
-    if {p.kind for p in inspect.signature(found).parameters.values()} == {
-        inspect.Parameter.KEYWORD_ONLY
-    }:
-        checks.remove("PR03")  # their order means nothing
-    errors = validate(f"{found.__module__}.{found.__qualname__}")["errors"]
-    assert [error for error in errors if error[0] in checks] == []
+def test_docstrings_are_complete_and_state_the_defaults():
+    for name in described():
+        found = find_described(name)
+        parameters = inspect.signature(found).parameters
+        checks = set(DOCSTRING_CHECKS)
+        if {p.kind for p in parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}:
+            checks.remove("PR03")  # their order means nothing
+        errors = validate(f"{found.__module__}.{found.__qualname__}")["errors"]
+        assert [error for error in errors if error[0] in checks] == [], name
+        for documented in parse(found)["Parameters"]:
+            if stated := re.search(r"default=(.+)$", documented.type):
+                default = repr(parameters[documented.name].default).replace("'", '"')
+                assert stated.group(1).strip().replace("'", '"') == default, name
+            if name.partition(".")[0] in PUBLIC:  # described where it stands
+                text = " ".join(documented.desc)
+                sent = re.findall(r"(?i)\bsee (?::\w+:)?`(\w+)`", text)
+                assert set(sent).isdisjoint(PUBLIC), (name, documented.name)
 
 
-@pytest.mark.parametrize("name", described())
-def test_defaults_in_docstring_are_those_of_the_signature(name):
-    found = find_described(name)
-    parameters = inspect.signature(found).parameters
-    for documented in parse(found)["Parameters"]:
-        stated = re.search(r"default=(.+)$", documented.type)
-        if stated:
-            default = repr(parameters[documented.name].default).replace("'", '"')
-            assert stated.group(1).strip().replace("'", '"') == default
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in documented_names() if inspect.isclass(find(name))]
-)
-def test_every_field_of_a_class_is_described(name):
-    found = find(name)
-    described = parse(found)["Parameters"] + parse(found)["Attributes"]
-    names = {part.strip() for entry in described for part in entry.name.split(",")}
-    parameters = inspect.signature(found).parameters
-    # A protocol has no arguments of its own, whatever Python says.
-    own = set(parameters) - ({"args", "kwargs"} if is_protocol(found) else set())
-    assert own <= names
+def test_every_field_of_a_class_is_described():
+    for found in filter(inspect.isclass, map(find, documented_names())):
+        described = parse(found)["Parameters"] + parse(found)["Attributes"]
+        names = {part.strip() for entry in described for part in entry.name.split(",")}
+        parameters = inspect.signature(found).parameters
+        # A protocol has no arguments of its own, whatever Python says.
+        own = set(parameters) - ({"args", "kwargs"} if is_protocol(found) else set())
+        assert own <= names, found
 
 
 def descriptions(room):
@@ -257,71 +250,24 @@ def descriptions(room):
     return texts
 
 
-@pytest.mark.parametrize(
-    ("room", "parameter"),
-    [(room, name) for room in ("decoding", "group") for name in descriptions(room)],
-)
-def test_a_parameter_is_described_alike_by_all_functions(room, parameter):
-    alike = {
-        name: text
-        for name, text in descriptions(room)[parameter].items()
-        if name not in OF_ITS_OWN.get(parameter, ())
-    }
-    # The plainest one is how all of them begin; some have more to say.
-    shared = min(alike.values(), key=len, default="")
-    assert [name for name, text in alike.items() if not text.startswith(shared)] == []
+def test_a_parameter_is_described_alike_by_all_functions():
+    for room in ("decoding", "group"):
+        for parameter, texts in descriptions(room).items():
+            own = OF_ITS_OWN.get(parameter, ())
+            alike = {name: text for name, text in texts.items() if name not in own}
+            # The plainest one is how all of them begin; some have more to say.
+            shared = min(alike.values(), key=len, default="")
+            others = [x for x, text in alike.items() if not text.startswith(shared)]
+            assert others == [], parameter
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in described() if name.partition(".")[0] in PUBLIC]
-)
-def test_a_parameter_is_described_where_it_stands(name):
-    for entry in parse(find_described(name))["Parameters"]:
-        sent = re.findall(r"(?i)\bsee (?::\w+:)?`(\w+)`", " ".join(entry.desc))
-        assert set(sent).isdisjoint(PUBLIC), entry.name
-
-
-@pytest.mark.parametrize("name", PUBLIC)
-def test_public_docstring_has_an_example(name):
-    assert ">>>" in inspect.getdoc(getattr(mvpa_kfda, name))
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "tutorials").glob("*.py")), ids=str)
-def test_tutorial_compiles_and_has_a_title(path):
-    tree = ast.parse(path.read_text())
-    title, rule = ast.get_docstring(tree).splitlines()[:2]
-    assert set(rule) == {"="}
-    assert len(rule) >= len(title) > 0
-    compile(tree, str(path), "exec")
-
-
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_parameters_are_described_where_they_stand(path):
-    """No description consists of the name of a page that has it."""
+def test_public_docstrings_have_an_example_and_describe_what_they_take():
+    for name in PUBLIC:
+        assert ">>>" in inspect.getdoc(getattr(mvpa_kfda, name)), name
+    # No description consists of the name of a page that has it.
     elsewhere = r"(?m)^ +As (?:in|for) (?::\w+:|`pvalues`\.)|ends of the colors, see"
-    assert re.findall(elsewhere, path.read_text()) == []
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "tutorials").glob("*.py")), ids=str)
-def test_card_of_a_tutorial_says_the_question_the_data_and_how_long(path):
-    title, card, _ = ast.get_docstring(ast.parse(path.read_text())).split("\n\n", 2)
-    assert "?" in title or ":" in title
-    assert re.fullmatch(r"[^.]+\. About .+ (seconds|minute|minutes)\.", card)
-
-
-def test_readme_figure_is_there_and_small():
-    (figure,) = re.findall(r"image:: (\S+)", (ROOT / "README.rst").read_text())
-    assert 10_000 < (ROOT / figure).stat().st_size < 150_000
-
-
-def test_readme_and_contributing_give_the_same_test_command():
-    pattern = r"(?m)^    python3 -m venv .*pytest -n 2$"
-    readme, contributing = (
-        re.findall(pattern, (ROOT / name).read_text())
-        for name in ("README.rst", "CONTRIBUTING.rst")
-    )
-    assert len(readme) == 1
-    assert readme == contributing
+    for path in FILES:
+        assert re.findall(elsewhere, path.read_text()) == [], path
 
 
 # ------------------------------------------------------------------ metadata, layers
@@ -455,8 +401,15 @@ def private_reads(path):
                 yield f"{path.name}:{node.lineno} {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_results_are_asked_public_questions(path):
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_results_are_asked_public_questions(room):
+    for path in FILES:
+        if path.relative_to(PACKAGE).parts[0].removesuffix(".py") == room:
+            check_questions(path)
+
+
+def check_questions(path):
+    """Assert that a module asks results what anybody may."""
     nodes = nodes_of(path)
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     guessed = [

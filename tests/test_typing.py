@@ -8,13 +8,13 @@ import ast
 import inspect
 import typing
 
-import pytest
-
 import mvpa_kfda
 from mvpa_kfda.decoding import epochs
+from mvpa_kfda.group.latency import ONSETS
 from mvpa_kfda.group.second_level import METHODS, MethodName
 from mvpa_kfda.inference import corrections, permutation
-from mvpa_kfda.kfda import kernels, penalties
+from mvpa_kfda.inference.listed import OnsetName
+from mvpa_kfda.kfda import kernels, penalties, preprocess
 from mvpa_kfda.metrics.scores import (
     METRICS,
     NUMBER_METRICS,
@@ -30,6 +30,8 @@ NAMES = {
     "metric": (MetricName, METRICS),
     "regression metric": (RegressionMetricName, NUMBER_METRICS),
     "group method": (MethodName, METHODS),
+    "onset": (OnsetName | str, ONSETS),
+    "step": (preprocess.StepName | str, preprocess.STEPS),
     "permute": (permutation.Permute | str, ("auto", *permutation.SCHEMES)),
 }
 
@@ -57,24 +59,19 @@ def public_functions():
     return found
 
 
-FUNCTIONS = public_functions()
+def test_public_signatures_have_types():
+    for name, function in public_functions().items():
+        named = {*inspect.signature(function).parameters, "return"} - {"self"}
+        if name.endswith("__init__"):
+            named.remove("return")
+        assert named <= set(function.__annotations__), name
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_public_signature_has_types(name):
-    function = FUNCTIONS[name]
-    named = {*inspect.signature(function).parameters, "return"} - {"self"}
-    if name.endswith("__init__"):
-        named.remove("return")
-    assert named <= set(function.__annotations__)
-
-
-@pytest.mark.parametrize("names", NAMES)
-def test_names_to_complete_are_the_known_ones(names):
-    alias, known = NAMES[names]
-    literal, anything = typing.get_args(alias)
-    assert anything is str
-    assert list(typing.get_args(literal)) == list(known)
+def test_names_to_complete_are_the_known_ones():
+    for names, (alias, known) in NAMES.items():
+        literal, anything = typing.get_args(alias)
+        assert anything is str
+        assert list(typing.get_args(literal)) == list(known), names
 
 
 def test_overloads_of_decode_epochs_take_its_options():

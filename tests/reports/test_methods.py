@@ -1,418 +1,425 @@
-"""Averages, landmarks and reduced rank, at every entry alike."""
-
-from itertools import product
+"""The paragraphs of `methods_text` on one subject: grammar, numbers, what is said."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
-from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
+import sklearn.model_selection as ms
+from sklearn.feature_selection import VarianceThreshold
 
 from mvpa_kfda import (
     RBF,
-    KernelFDA,
-    Polynomial,
-    Ridge,
-    Shrinkage,
-    Tuned,
-    cross_validate,
-    decode_epochs,
-    decode_regions,
-    generalize_arrays,
-)
-from mvpa_kfda.decoding.positions import SubsetPositions
-from mvpa_kfda.kfda.direct import apply, prepare
-from mvpa_kfda.kfda.estimator import resolve_method
-from mvpa_kfda.kfda.folds import make_folds
-from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram
-from mvpa_kfda.kfda.kernels import (
+    DegreesOfFreedom,
     EmpiricalMap,
     GraphSmooth,
     Nystrom,
+    Penalty,
+    Polynomial,
+    Ridge,
+    Shrinkage,
+    TimeResult,
+    Tuned,
+    cross_validate,
+    decode_arrays,
+    decode_epochs,
+    decode_regions,
+    generalize_arrays,
+    generalize_epochs,
+    load_result,
+    methods_text,
+    regress,
+    searchlight,
 )
-from tests import build, reference
-from tests.entries import (
-    CODES,
-    DATA,
-    ENTRIES,
-    NAMES,
-    NEAR,
-    N,
-    P,
-    T,
-    pairs_of_times,
-)
+from mvpa_kfda.cli.main import main
+from mvpa_kfda.metrics.scores import METRICS, REGRESSION_METRICS
+from mvpa_kfda.reports.citations import STYLES
+from mvpa_kfda.utils.rounding import rounded
+from tests import build
+from tests.texts import check_text, found_words
 
-GROUPS = np.arange(N) // 12
-#: Stratified once and for all.
-CV = list(StratifiedKFold(3).split(CODES, CODES))
-CHAIN = GraphSmooth(build.chain(P))
-TUNED = Tuned([Ridge(lam) for lam in (100.0, 10.0, 1.0)])
-#: Not those that work on trials before they are averaged.
-AVERAGING = {
-    name: entry
-    for name, entry in ENTRIES.items()
-    if entry.has("average") and entry.holder != "image" and name != "power"
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+X, CODES = build.trials((10, 10), 4, 3)
+NAMES = build.NAMES[CODES]
+RUNS = np.tile(np.arange(4), 5)
+THREE, THREE_CODES = build.trials((8, 8, 8), 4, 3)
+OTHERS, OTHER_CODES = build.trials((5, 7), 4, 3, seed=1)
+VALUES = build.values_of(X)
+SOME = {"cv": 4, "n_permutations": 19, "random_state": 0}
+
+
+def one(**options):
+    """Return a result of classification at one position."""
+    return cross_validate(X[:, :, 0], NAMES, **SOME | options)
+
+
+def in_time(types="eeg", **options):
+    """Return a result of epochs over time."""
+    given = {"epochs": build.epochs(X, CODES, types), "y": NAMES} | SOME | options
+    return decode_epochs(given.pop("epochs"), given.pop("y"), **given)
+
+
+def agreement(y_true, y_pred, class_scores):
+    """Return the share of right predictions."""
+    return float(np.mean(y_true == y_pred))
+
+
+# ------------------------------------------------------------------- one position
+
+
+HALVES = [(np.arange(10), np.arange(10, 20)), (np.arange(10, 20), np.arange(10))]
+FIRST = np.arange(20) < 12
+MIXED = ["eeg", "eeg", "mag", "grad"]
+NAMED = pd.DataFrame({"rt": np.arange(20.0), "hand": ["left", "right"] * 10})
+IN_RUNS = {"groups": RUNS, "cv": None}
+OPTIONS = {
+    "plain": {},
+    "rbf": {"kernel": "rbf"},
+    "wide rbf": {"kernel": RBF(None)},
+    "polynomial": {"kernel": "polynomial"},
+    "function": {"kernel": lambda X, Y: X @ Y.T},
+    "empirical": {"kernel": EmpiricalMap("rbf")},
+    "smooth": {"kernel": GraphSmooth(build.chain(4))},
+    "penalty": {"kernel": Penalty(np.eye(4))},
+    "nystrom": {"kernel": "rbf", "approx": Nystrom(5)},
+    "one landmark": {"kernel": "rbf", "approx": Nystrom(1, "uniform")},
+    "a fixed penalty": {"reg": 0.3},
+    "ridge": {"reg": Ridge(2.5)},
+    "tiny": {"reg": 1e-7},
+    "shrinkage": {"reg": Shrinkage(0.1)},
+    "df": {"reg": DegreesOfFreedom(2.5)},
+    "ledoit": {"reg": "ledoit_wolf"},
+    "auto groups": {"reg": "auto"} | IN_RUNS,
+    "tuned": {"reg": "tuned"},
+    "of one": {"reg": Tuned([0.5])},
+    "of three": {"reg": Tuned([0.1, Ridge(3), 2.0])},
+    "a tuned rbf": {"reg": "tuned", "kernel": RBF(0.1)},
+    "two kernels": {"kernel": ["linear", RBF(0.1)], "reg": "tuned"},
+    "three kernels": {"kernel": ["linear", "rbf", Polynomial()], "reg": "tuned"},
+    "tuned groups": {"reg": "tuned"} | IN_RUNS,
+    "z-scores": {"preprocess": "zscore"},
+    "steps": {"preprocess": ["zscore", "pca"]},
+    "whiten": {"preprocess": "whiten"},
+    "another step": {"preprocess": VarianceThreshold()},
+    "confound": {"confounds": np.arange(20.0)},
+    "confounds": {"confounds": np.random.default_rng(0).normal(size=(20, 2))},
+    "named confounds": {"confounds": NAMED},
+    "one named confound": {"confounds": NAMED[["hand"]]},
+    "all metrics": {"scoring": list(METRICS)},
+    "own metric": {"scoring": agreement},
+    "confusion": {"scoring": ["kappa", "confusion_matrix"]},
+    "auc": {"scoring": ["roc_auc", "f1"]},
+    "no permutations": {"n_permutations": 0},
+    "one permutation": {"n_permutations": 1},
+    "groups": IN_RUNS,
+    "within groups": {"permute": "within_groups"} | IN_RUNS,
+    "free": {"cv": ms.KFold(4), "permute": "free"},
+    "stratified": {"cv": ms.StratifiedKFold(4)},
+    "stratified once": {"cv": ms.StratifiedKFold(4), "permute": "within_folds"},
+    "halves": {"cv": HALVES},
+    "one split": {"cv": HALVES[:1]},
+    "leave one out": {"cv": ms.LeaveOneOut()},
+    "random": {"cv": ms.ShuffleSplit(3, random_state=0)},
+    "shuffled": {"cv": ms.StratifiedKFold(5, shuffle=True, random_state=0)},
+    "repeated folds": {
+        "cv": ms.RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
+    },
+    "repeats": {"n_repeats": 3},
+    "averages": {"average": 2, "cv": 2},
+    "averages in runs": {"average": 2, "cv": None, "groups": RUNS > 1},
+    "averages anew": {"average": 2, "cv": 2, "n_repeats": 2},
+    "single tests": {"average": 2, "cv": 2, "average_test": False},
+    "equal": {"average": 1, "cv": 2, "equalize": True},
+    "equal averages": {"average": 2, "cv": 2, "equalize": True},
+    "equal anew": {"average": 1, "cv": 2, "equalize": True, "n_repeats": 2},
+    "areas": {"scoring": "roc_auc"},
+    "auc of single trials": {"scoring": "roc_auc", "cv": ms.LeaveOneOut()},
+    "train on": {"train_on": FIRST, "cv": None},
+    "train on in folds": {"train_on": FIRST} | IN_RUNS,
+    "train on some": {"train_on": np.arange(20) % 2 == 0, "cv": 2},
 }
-#: Those where kernels that are not linear can be averaged.
-MAPS = {name: e for name, e in AVERAGING.items() if e.cells is not pairs_of_times}
-#: How penalties are found.
-CHOOSING = {"fixed": 0.3, "tuned": TUNED, "auto": "auto"}
-everywhere = pytest.mark.parametrize("entry", AVERAGING.values(), ids=AVERAGING)
-
-
-def assert_same(one, other, rtol=0.0):
-    """Assert that two results hold the same scores, predictions and penalties."""
-    assert_allclose(one.scores, other.scores, rtol=0, atol=1e-12)
-    assert_array_equal(one.predicted, other.predicted)
-    assert_allclose(one.null, other.null, rtol=0, atol=1e-6)
-    assert one.penalty.keys() == other.penalty.keys()
-    assert_allclose(one.lambdas, other.lambdas, rtol=rtol, atol=0)
-    df = one.degrees_of_freedom
-    assert_allclose(df, other.degrees_of_freedom, rtol=rtol, atol=0)
-
-
-# Averages
-
-
-@pytest.mark.some(24)
-@pytest.mark.parametrize("reg", [0.3, TUNED, "auto"], ids=["fixed", "tuned", "auto"])
-@pytest.mark.parametrize("kernel", ["linear", CHAIN], ids=["linear", "smooth"])
-@everywhere
-def test_averages_are_those_by_hand(entry, kernel, reg):
-    options = {"kernel": kernel, "reg": reg, "n_permutations": 4, "random_state": 0}
-    result = entry(DATA, NAMES, cv=CV, average=2, **options)
-    assert result.members.shape == (18, 2)
-    assert (CODES[result.members] == result.y[:, None]).all()
-    averaged = np.array([DATA[members].mean(axis=0) for members in result.members])
-    cv = [(train, test) for train, test in result.folds]
-    scheme = result.parameters["permute"]
-    assert scheme == "within_folds"
-    by_hand = entry(averaged, NAMES[result.members[:, 0]], cv=cv, **options)
-    assert by_hand.members is None
-    assert_same(result, by_hand, rtol=1e-10)
-    positions = result.shape[:1] if entry.cells is pairs_of_times else result.shape
-    folds = (3,) if reg is TUNED else ()
-    assert np.shape(result.lambdas) == positions + folds
-    assert np.shape(result.degrees_of_freedom) == positions + folds
-
-
-def averaged_kernel(X, members):
-    """Return S K S' of the Gaussian kernel of features."""
-    S = np.zeros((len(members), len(X)))
-    np.put_along_axis(S, members, 1 / members.shape[1], axis=1)
-    return S @ rbf_kernel(X, gamma=0.05) @ S.T
-
-
-@pytest.mark.parametrize(("name", "reg"), build.by_turns(MAPS, CHOOSING, 3))
-def test_other_kernels_are_averaged_themselves(name, reg):
-    entry, reg = MAPS[name], CHOOSING[reg]
-    options = {"reg": reg, "n_permutations": 4, "random_state": 0}
-    result = entry(kernel=RBF(0.05), average=2, **options)
-    y = NAMES[result.members[:, 0]]
-    for cell, at in entry.cells(DATA).items():
-        K = averaged_kernel(at.X, result.members)
-        expected = cross_validate(
-            K, y, kernel="precomputed", cv=result.folds, **options
-        )
-        assert_array_equal(result.predicted[cell], expected.predicted)
-        lambdas = result.lambdas if cell == () else result.lambdas[cell]
-        assert_allclose(lambdas, expected.lambdas, rtol=1e-9, atol=0)
-        null = result.null[(slice(None), *cell)]
-        assert_allclose(null, expected.null, rtol=0, atol=1e-6)
-
-
-KERNELS = [["linear", CHAIN], ["linear", RBF(0.05)], [RBF(0.01), RBF(0.1)]]
-
-
-@pytest.mark.some(5)
-@pytest.mark.parametrize(("name", "kernels"), build.by_turns(MAPS, KERNELS, 3))
-def test_a_kernel_of_a_list_is_chosen_for_averages(name, kernels):
-    entry = MAPS[name]
-    options = {"reg": TUNED, "cv": CV, "average": 2, "random_state": 0}
-    result = entry(DATA, NAMES, kernel=kernels, **options)
-    alone = [entry(DATA, NAMES, kernel=kernel, **options) for kernel in kernels]
-    criteria = [each.penalty["criterion"] for each in alone]
-    expected = np.concatenate(criteria, axis=-2)
-    assert_allclose(result.penalty["criterion"], expected, rtol=1e-9, atol=0)
-    shape = (*expected.shape[:-2], -1)
-    best = expected.reshape(shape).argmin(axis=-1)
-    assert_array_equal(result.penalty["kernel"], best // 3)
-
-
-def test_averages_within_groups():
-    result = cross_validate(
-        DATA[:, :, 0], NAMES, groups=GROUPS, average=2, random_state=0, reg=TUNED
-    )
-    assert (GROUPS[result.members] == result.groups[:, None]).all()
-    averaged = DATA[:, :, 0][result.members].mean(axis=1)
-    by_hand = cross_validate(
-        averaged, result.classes[result.y], groups=result.groups, reg=TUNED
-    )
-    assert_same(result, by_hand, rtol=1e-10)
-
-
-@everywhere
-def test_an_average_of_single_trials_changes_nothing(entry):
-    plain = entry(DATA, NAMES, cv=CV)
-    single = entry(DATA, NAMES, cv=CV, average=1)
-    order = np.argsort(single.members[:, 0])
-    assert_array_equal(single.predicted[..., order], plain.predicted)
-
-
-# Landmarks
-
-
-@pytest.mark.parametrize(
-    "entry", [e for e in AVERAGING.values() if e.cells is pairs_of_times]
-)
-def test_landmarks_of_kernels_are_not_averaged_for_other_times(entry):
-    with pytest.raises(ValueError, match="average=2 needs a linear kernel"):
-        entry(DATA, NAMES, cv=CV, kernel="rbf", approx=Nystrom(N), average=2)
-
-
-KERNELS = {"0.05": RBF(0.05), "rbf": "rbf", "poly": Polynomial(2), "W": CHAIN}
-REGS = {"fixed": 0.3, "tuned": TUNED, "auto": "auto"}
-
-
-@pytest.mark.some(22)
-@pytest.mark.parametrize(
-    ("name", "kernel", "reg", "average"),
-    build.every_pair(
-        [
-            each
-            for each in product(AVERAGING, KERNELS, REGS, [None, 2])
-            if each[0] in MAPS or each[-1] is None
-        ]
+OF_EACH_SET = "from the features of the trials of each training set, without labels"
+CLOSED = "folds were computed in closed form, without retraining"
+#: Name of options -> what the text says then, and what it does not say.
+FACTS = {
+    "plain": (
+        f"{CLOSED}|for training in any fold, without labels.|minimised v / (m - m²)²|"
+        "by cross-validation in 4 contiguous folds (4 folds|among all trials",
+        "ridge regression|Given the penalty|groups|redrawn|averaged over",
     ),
-)
-def test_all_landmarks_are_exact(name, kernel, reg, average):
-    entry, kernel, reg = AVERAGING[name], KERNELS[kernel], REGS[reg]
-    options = {"kernel": kernel, "reg": reg, "cv": CV, "average": average}
-    options |= {"n_permutations": 3, "random_state": 0}
-    exact = entry(DATA, NAMES, **options)
-    result = entry(DATA, NAMES, approx=Nystrom(N), **options)
-    assert_same(result, exact, rtol=1e-7)
+    "tuned": (
+        "by generalized cross-validation (Golub|The second,|4 c d²)) / d²|"
+        "again for each permutation|selected from 2 values by|without labels",
+        "without retraining|groups|spaced logarithmically",
+    ),
+    "of one": ("selected from 1 value by", "without labels|logarithmically"),
+    "of three": ("selected from 3 values by", "without labels|logarithmically"),
+    "a tuned rbf": (
+        "selected from 13 values by|were spaced logarithmically|with a Gaussian kernel",
+        "without labels",
+    ),
+    "two kernels": ("The kernel, a linear", "(Mika et al., 1999) with a"),
+    "tuned groups": (
+        "training trials left out one group at a time|the summed products of two",
+        "selected from 2 values by generalized",
+    ),
+    "repeats": ("for training in any fold, without labels.", "each training set"),
+    "a fixed penalty": (CLOSED, "Given the penalty"),
+    "stratified": (
+        "depended on the labels and were redrawn for each permutation",
+        "contiguous|of the same training",
+    ),
+    "stratified once": (
+        "stratified 4-fold|among trials of the same training and test sets",
+        "redrawn",
+    ),
+    "z-scores": (
+        f"Z-scoring of each feature was fitted to the training trials of|{OF_EACH_SET}",
+        "in closed form",
+    ),
+    "confound": ("The effect of 1 confound regressor was removed", "in closed form"),
+    "named confounds": (
+        "The effects of rt (linear) and hand (2 categories) were removed",
+        "regressor",
+    ),
+    "one named confound": ("The effect of hand (2 categories) was", "regressor"),
+    "equal": ("Numbers of trials were equalised across classes", "average of"),
+    "equal averages": (
+        "Numbers of averages were equalised across|the average of 2 of",
+        "were grouped",
+    ),
+    "averages": (
+        "permuted at random 19 times among pseudo-trials of the same",
+        "permuted before",
+    ),
+    "averages anew": (
+        "among trials of the same|at the level of single trials|"
+        "run twice, each time with trials regrouped at random",
+        "among pseudo-trials|left out at random",
+    ),
+    "equal anew": (
+        "run twice, each time with other trials left out at random",
+        "regrouped",
+    ),
+    "areas": ("(ROC AUC|averaged over test sets", "each against the rest"),
+    "auc of single trials": ("(ROC AUC", "averaged over"),
+    "train on some": (
+        "the selected trials of the training set and tested on the remaining|"
+        f"{OF_EACH_SET}",
+        "one of them alone",
+    ),
+}
 
 
-@pytest.mark.some(3)
-@everywhere
-def test_landmarks_for_a_list_of_kernels(entry):
-    options = {"kernel": ["linear", RBF(0.05)], "reg": TUNED, "cv": CV}
-    exact = entry(DATA, NAMES, **options)
-    result = entry(DATA, NAMES, approx=Nystrom(N), **options)
-    assert_same(result, exact, rtol=1e-7)
-    assert_array_equal(result.penalty["kernel"], exact.penalty["kernel"])
-    few = entry(DATA, NAMES, approx=Nystrom(4), **options)
-    assert (few.degrees_of_freedom <= 5).all()
+@pytest.mark.parametrize("name", OPTIONS)
+def test_all_options_are_told_of_in_good_english(name):
+    result = one(**OPTIONS[name])
+    body = check_text(result)
+    P = result.n_permutations
+    assert (f"P = {P:,}" in body) == (P > 0)
+    for metric in result.scalar_metrics:
+        assert f"{result.metrics[metric]:.3f}" in body
+    if name in FACTS:
+        said, unsaid = (words.split("|") for words in FACTS[name])
+        assert [words for words in said if words not in body] == []
+        assert [words for words in unsaid if words in body] == []
+    if name in ("two kernels", "a tuned rbf"):
+        assert body.count("a Gaussian kernel") == 1
 
 
-def test_landmarks_know_channels_by_name():
-    # The graph's channels are in another order than those of the data.
-    epochs, order = build.epochs(DATA, units={}), np.array([3, 0, 4, 2, 1])
-    adjacency = NEAR[np.ix_(order, order)]
-    kernel = GraphSmooth((adjacency, [f"EEG{i}" for i in order]), 5.0)
-    options = {"kernel": kernel, "reg": Ridge(1.0), "cv": CV}
-    exact = decode_epochs(epochs, NAMES, **options)
-    result = decode_epochs(epochs, NAMES, approx=Nystrom(N), **options)
-    assert_same(result, exact, rtol=1e-7)
+# ------------------------------------------------------------------ kinds of results
 
 
-def test_empirical_maps_know_channels_by_name():
-    epochs, order = build.epochs(DATA, units={}), np.array([3, 0, 4, 2, 1])
-    adjacency = NEAR[np.ix_(order, order)]
-    named = GraphSmooth((adjacency, [f"EEG{i}" for i in order]), 5.0)
-    in_order = GraphSmooth(build.chain(P), 5.0)
-    expected, result, unlike = (
-        decode_epochs(epochs, NAMES, kernel=EmpiricalMap(kernel), cv=CV)
-        for kernel in (in_order, named, GraphSmooth(adjacency, 5.0))
+CUBE = np.moveaxis(X, 2, 1).reshape(20, 3, 2, 2)
+IN_CUBE = {"mask_img": build.mask(np.ones((3, 2, 2))), "radius": 4.0, "null": "max"}
+ON_SURFACE = build.surface(X[:, :, 0], X[:, :, 1])
+KINDS = {
+    "three classes": lambda: cross_validate(
+        THREE[:, :, 0],
+        build.NAMES[THREE_CODES],
+        n_components=1,
+        scoring=["recall", "roc_auc"],
+        **SOME,
+    ),
+    "a matrix": lambda: cross_validate(
+        X[:, :, 0] @ X[:, :, 0].T, NAMES, kernel="precomputed", **SOME
+    ),
+    "regression": lambda: regress(
+        X[:, :, 0], VALUES, scoring=list(REGRESSION_METRICS), **SOME
+    ),
+    "tuned regression": lambda: regress(X[:, :, 0], VALUES, reg="tuned", **SOME),
+    "regression by one": lambda: regress(X[:, :, 0], VALUES, reg=Tuned([0.5]), **SOME),
+    "time": in_time,
+    "no permutations": lambda: in_time(n_permutations=0),
+    "windows": lambda: in_time(window=0.02, step=0.01),
+    "joined": lambda: in_time(window=0.02, window_mode="concatenate"),
+    "sparse": lambda: in_time(step=0.02),
+    "one time": lambda: in_time(window=0.03),
+    "two types": lambda: in_time(MIXED),
+    "each channel": lambda: in_time(MIXED, scale="channel"),
+    "trained on": lambda: in_time(MIXED, train_on=FIRST, **IN_RUNS),
+    "a kernel of a fixed width": lambda: in_time(kernel=RBF(None)),
+    "regression in time": lambda: in_time(y=VALUES, task="regression"),
+    "sensors": lambda: in_time(sensors=build.chain(4)),
+    "frequencies": lambda: build.result("TimeFrequencyResult"),
+    "unit scale": lambda: decode_epochs(
+        build.power(X, CODES), kernel=RBF(None), **SOME
+    ),
+    "generalization": lambda: generalize_arrays(X, NAMES, **SOME),
+    "largest kept": lambda: generalize_arrays(X, NAMES, null="max", **SOME),
+    "other labels": lambda: generalize_arrays(X, NAMES, y_test=NAMES[::-1], **SOME),
+    "other trials": lambda: generalize_arrays(
+        *(X, NAMES),
+        X_test=OTHERS,
+        y_test=build.NAMES[OTHER_CODES],
+        same_trials=False,
+        n_permutations=19,
+        random_state=0,
+    ),
+    "cross-decoding": lambda: generalize_epochs(
+        build.epochs(X, CODES), train_on="run < 2", n_permutations=9, random_state=0
+    ),
+    "diagonal": lambda: generalize_arrays(X, NAMES, **SOME).diagonal(),
+    "spheres": lambda: build.result("VolumeResult"),
+    "spheres in runs": lambda: searchlight(
+        build.volume(CUBE), NAMES, **SOME | IN_CUBE, groups=np.arange(20) // 10
+    ),
+    "surface": lambda: searchlight(
+        ON_SURFACE, NAMES, radius=1, distance="edges", standardize=False, **SOME
+    ),
+    "along a surface": lambda: searchlight(ON_SURFACE, NAMES, radius=4.0, **SOME),
+    "columns": lambda: searchlight(
+        X[:, :, 0], NAMES, adjacency=build.chain(4), standardize=False, **SOME
+    ),
+    "regions": lambda: build.result("regions"),
+    "columns in regions": lambda: decode_regions(
+        X[:, :, 0], NAMES, labels_img=np.array([1, 1, 2, 2]), **SOME
+    ),
+}
+GENERAL, SCALED = "Following the temporal generalization", "divided by their standard"
+#: Kinds whose text tells of scaling, and those that are of generalization over time.
+OF_SCALING = {"two types", "each channel", "trained on", "unit scale"}
+OF_SCALING |= {"a kernel of a fixed width"}
+OF_GENERAL = {"generalization", "largest kept", "other labels", "other trials"}
+OF_GENERAL |= {"cross-decoding"}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_all_kinds_are_told_of_in_good_english(name):
+    result = KINDS[name]()
+    body = check_text(result)
+    for metric in result.scalar_metrics:
+        assert rounded(np.nanmax(result.metrics[metric])) in body
+    if result.n_permutations and result.axes:
+        p = np.asarray(result.pvalues("max", metric=result.scalar_metrics[0]))
+        n, marked = np.isfinite(p).sum(), (p <= 0.05).sum()
+        assert f"{n:,} " in body
+        assert (found_words(marked, n, "") in body) == (marked > 0 and n > 1)
+    for label in result.classes:
+        assert str(label) in body
+    assert (SCALED in body) == (name in OF_SCALING)
+    assert (GENERAL in body) == (name in OF_GENERAL)
+    if name == "time":
+        assert "3 time points from 0 to 0.02 s" in body
+    if name == "three classes":
+        assert "averaged over classes, each against the rest, and test sets" in body
+    if name == "tuned regression":
+        assert "selected from 13 values by" in body
+
+
+def test_numbers_of_trials_classes_and_folds():
+    """Numbers in the text, against those that the data were made with."""
+    data, codes = build.trials((7, 12), 4, 3)
+    y, runs = build.NAMES[codes], np.arange(19) % 3
+    body = check_text(cross_validate(data[:, :, 0], y, groups=runs))
+    told = "applied to 19 trials of 2 classes (7 ant, 12 bee). Each trial had 4 f"
+    assert told in body
+    # Runs have 7, 6 and 6 trials.
+    sets = "(3 folds, each with 12 to 13 training trials and 6 to 7 test trials;"
+    assert f"{sets} trials were in 3 groups)" in body
+    assert "permut" not in body
+    first = np.arange(19) < 10
+    n_trained = [np.count_nonzero(codes[first] == k) for k in (0, 1)]
+    body = check_text(cross_validate(data[:, :, 0], y, train_on=first))
+    trained = f"trained on 10 trials of 2 classes ({n_trained[0]} ant, {n_trained[1]}"
+    assert trained in body
+    tested = f"({7 - n_trained[0]} ant, {12 - n_trained[1]} bee), none of which"
+    assert f"tested on 9 trials of 2 classes {tested}" in body
+    averaged = {"cv": ms.StratifiedKFold(2), "average": 3, "random_state": 0}
+    body = check_text(cross_validate(data[:, :, 0], y, **averaged, n_repeats=4))
+    # Halves of 3 and 4 ants, and of 6 and 6 bees, hold 1, 1, 2 and 2 threes.
+    assert "applied to 6 pseudo-trials of 2 classes (2 ant, 4 bee)" in body
+    assert "the average of 3 of 18 trials" in body
+    assert "run 4 times" in body
+    assert "(2 folds, each with 3 training pseudo-trials and 3 test" in body
+    options = {"average": 1, "equalize": True, "n_permutations": 9, "random_state": 0}
+    body = check_text(decode_arrays(data, y, cv=3, **options))
+    assert "at random (there were 7 ant and 12 bee)." in body
+    assert "applied to 12 trials of 2 classes (6 ant, 6 bee)." in body
+
+
+def test_all_arrangements():
+    pairs = np.repeat(np.arange(4), 2)
+    y = np.tile(["ant", "bee"], 4)
+    result = cross_validate(X[:8, :, 0], y, groups=pairs, n_permutations=99)
+    # Each pair can be turned around: 2**4 arrangements, the observed one among them.
+    ways = "among trials of the same group in all 15 other ways possible"
+    assert f"permuted {ways}, which makes the test exact, and" in check_text(result)
+    y = np.repeat(["ant", "bee"], 4)
+    result = cross_validate(
+        X[:8, :, 0], y, groups=pairs, cv=ms.GroupKFold(2), n_permutations=99
     )
-    assert_same(result, expected, rtol=1e-10)
-    assert (unlike.lambdas != expected.lambdas).any()
+    assert "across whole groups in all 5 other ways possible" in check_text(result)
 
 
-# Reduced rank
+def test_unknown_things_are_left_out():
+    """A result that records next to nothing has a text that claims next to nothing."""
+    scores, times = np.array([0.5, 0.75]), np.array([0.0, 0.1])
+    body = check_text(build.made(TimeResult, scores, times=times))
+    assert "kernel" not in body
+    assert "permut" not in body
+    body = check_text(build.made(TimeResult, scores, np.zeros((19, 2)), times=times))
+    assert "labels were permuted at random 19 times, and models" in body
+    assert "0.750, at 0.1 s" in body
 
 
-WITH_RANK = [name for name, entry in ENTRIES.items() if entry.has("n_components")]
+# -------------------------------------------------------------- files, and bad input
 
 
-@pytest.mark.some(15)
-@pytest.mark.parametrize(
-    ("name", "reg"),
-    [(name, "fixed") for name in WITH_RANK]
-    + build.by_turns(WITH_RANK, ["tuned", "auto"]),
-)
-def test_reduced_rank_everywhere(name, reg):
-    entry, reg = ENTRIES[name], CHOOSING[reg]
-    options = {"reg": reg, "n_permutations": 3, "random_state": 0}
-    result = entry(n_components=1, **options)
-    assert result.parameters["n_components"] == 1
-    for cell, at in entry.cells(DATA).items():
-        if np.array_equal(at.X, at.X_test):
-            expected = cross_validate(at.X, NAMES, cv=CV, n_components=1, **options)
-            assert_array_equal(result.predicted[cell], expected.predicted)
-            null = result.null[(slice(None), *cell)]
-            assert_allclose(null, expected.null, rtol=0, atol=1e-6)
-    if reg == 0.3:
-        assert (entry(**options).predicted != result.predicted).any()
+def test_saved_results_have_the_same_text_and_the_command_prints_it(tmp_path, capsys):
+    path = tmp_path / "result.h5"
+    result = in_time(reg="tuned")
+    result.save(path)
+    for style in STYLES:
+        assert methods_text(load_result(path), style) == methods_text(result, style)
+    assert main(["methods", str(path)]) == 0
+    assert capsys.readouterr().out == f"{methods_text(result)}\n"
+    options = ["--correction", "cluster", "--alpha", "0.1"]
+    options += ["--style", "markdown", "--threshold", "0.2"]
+    assert main(["methods", str(path), *options]) == 0
+    how = {"correction": "cluster", "alpha": 0.1, "threshold": 0.2}
+    printed = capsys.readouterr().out
+    assert printed == f"{methods_text(result, 'markdown', **how)}\n"
+    assert main(["methods", str(tmp_path / "none.h5")]) == 2
+    assert "no such file" in capsys.readouterr().err
 
 
-def test_reduced_rank_from_time_to_time():
-    result = generalize_arrays(DATA, NAMES, n_components=1, reg=Ridge(2.0), cv=CV)
-    for t, u in np.ndindex(T, T):
-        K = linear_kernel(DATA[:, :, t])
-        cross = linear_kernel(DATA[:, :, u], DATA[:, :, t])
-        for train, test in CV:
-            model = reference.fit(K[np.ix_(train, train)], CODES[train], 2.0, 3)
-            expected, _ = reference.reduced(model, cross[np.ix_(test, train)], 1)
-            assert_array_equal(result.predicted[t, u, test], expected)
+#: A result, options that are refused, and a part of the message.
+REFUSED = [
+    (lambda: [one()], {}, "result of mvpa_kfda; got a list"),
+    (one, {"style": "word"}, "'style'.*'apa', 'markdown'"),
+    (one, {"alpha": 2}, "alpha"),
+    (one, {"threshold": 2}, "threshold"),
+    (one, {"correction": "none at all"}, "correction"),
+    (one, {"alternative": "more"}, "'alternative'"),
+    (build.latency, {"correction": "max"}, "Leave correction out"),
+    (build.latency, {"alternative": "less"}, "Leave alternative out"),
+    (build.latency, {"alpha": 0.05}, "of its own confidence and no p-values"),
+    (build.comparison, {"threshold": 0.01}, "tested with one of its own"),
+    (lambda: one(n_permutations=0), {"correction": "max"}, "no label permutations"),
+]
 
 
-# Large test sets of low-rank hats
-
-
-@pytest.mark.parametrize("kernel", ["rbf", ["linear", RBF(0.1)]], ids=["one", "list"])
-@pytest.mark.parametrize("sampling", ["kmeans", "uniform"])
-def test_landmarks_of_a_region_do_not_depend_on_the_folds(sampling, kernel):
-    # Test sets that are not in the order of trials.
-    cv = KFold(3, shuffle=True, random_state=1)
-    reg = TUNED if isinstance(kernel, list) else 0.3
-    approx = Nystrom(5, sampling)
-    options = {"kernel": kernel, "reg": reg, "cv": cv, "approx": approx}
-    options |= {"n_permutations": 3, "random_state": 0}
-    expected = cross_validate(DATA[:, :, 0], NAMES, **options)
-    result = decode_regions(
-        DATA[:, :, 0], NAMES, labels_img=np.ones(P), standardize=False, **options
-    )
-    assert_array_equal(result.classes[result.predicted[0]], expected.predictions)
-    assert_allclose(result.null[:, 0], expected.null, rtol=1e-6, atol=0)
-    lambdas = np.atleast_1d(expected.lambdas)
-    assert_allclose(result.lambdas.ravel(), lambdas.ravel(), rtol=1e-9, atol=0)
-
-
-def test_landmarks_by_chance_are_the_same_everywhere():
-    X = DATA[:, :, 0]
-    approx = Nystrom(5, "uniform", random_state=None)
-    kernel, _ = resolve_method("rbf", 0.3, approx)
-    assert_array_equal(kernel.fit(X).basis, kernel.fit(X).basis)
-    choice, _ = resolve_method(["linear", RBF(0.1)], TUNED, approx)
-    one, other = (each.fit(X).basis for each in choice.kernels)
-    assert_allclose(one + X.mean(axis=0), other + X.mean(axis=0), rtol=1e-12, atol=0)
-    seeds = {resolve_method("rbf", 0.3, approx)[0].approx.random_state for _ in "abc"}
-    assert len(seeds) == 3
-
-
-def test_landmarks_in_maps_are_one_position_at_a_time():
-    n = 50_000
-    kernel, _ = resolve_method("rbf", 0.3, Nystrom(50))
-    source = SubsetPositions(np.zeros((1, n)), np.zeros(1000), None, kernel, 0.3)
-    assert source.block_length == 4
-
-
-@pytest.mark.parametrize("reg", [Shrinkage(0.2), 0.3], ids=repr)
-@pytest.mark.parametrize("kernel", ["linear", CHAIN], ids=["linear", "W"])
-def test_all_landmarks_of_a_linear_kernel_leave_the_penalty(kernel, reg):
-    X, approx = DATA[:, :, 0], Nystrom(N)
-    options = {"kernel": kernel, "reg": reg, "cv": CV, "random_state": 0}
-    exact = cross_validate(X, NAMES, **options)
-    result = cross_validate(X, NAMES, approx=approx, **options)
-    assert result.lambdas == pytest.approx(exact.lambdas, rel=1e-9)
-    averages = cross_validate(X, NAMES, approx=approx, average=2, **options)
-    expected = cross_validate(X, NAMES, average=2, **options)
-    assert averages.lambdas == pytest.approx(expected.lambdas, rel=1e-9)
-    for each in (approx, None):
-        model = KernelFDA(kernel, reg, approx=each).fit(X, NAMES)
-        assert model.lambda_ == pytest.approx(exact.lambdas, rel=1e-9)
-
-
-def long_problem(n=1100, p=3):
-    rng = np.random.default_rng(0)
-    codes = rng.integers(3, size=n)
-    X = rng.standard_normal((n, p)) + 0.5 * rng.standard_normal((3, p))[codes]
-    return X, np.array([codes, rng.permutation(codes), rng.permutation(codes)])
-
-
-@pytest.mark.parametrize(
-    "cv", [KFold(2), ShuffleSplit(2, test_size=520, random_state=0)]
-)
-def test_large_test_sets_are_not_made_of_blocks(cv):
-    X, labels = long_problem()
-    folds = make_folds(cv, labels[0])
-    plan = prepare(hat_from_features(X, Ridge(30.0)), folds)
-    dense = prepare(hat_from_gram(X @ X.T, Ridge(30.0)), folds)
-    assert all(each.rows is not None for each in plan.inverses)
-    assert all(each.rows is None for each in dense.inverses)
-    got, expected = (apply(each, labels, 3, want_scores=True) for each in (plan, dense))
-    assert_array_equal(got.predicted, expected.predicted)
-    scores = expected.class_scores
-    atol = 1e-9 * np.abs(scores).max()
-    assert_allclose(got.class_scores, scores, rtol=0, atol=atol)
-    single = prepare(hat_from_features(X, Ridge(30.0)), folds, "float32")
-    scores = apply(single, labels, 3, want_scores=True).class_scores
-    assert scores.dtype == np.float32
-    assert_allclose(scores, expected.class_scores, rtol=0, atol=1e5 * atol)
-
-
-@pytest.mark.parametrize("c", [2, 3])
-@pytest.mark.parametrize("cv", [KFold(4), KFold(5), ShuffleSplit(3, random_state=0)])
-def test_small_test_sets_by_the_same_route(cv, c, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.kfda.direct._LARGE_FOLD", 2)
-    monkeypatch.setattr("mvpa_kfda.kfda.direct.is_low_rank", lambda hat, m: True)
-    X, labels = long_problem(41)
-    labels = labels % c
-    folds = make_folds(cv, labels[0])
-    plan = prepare(hat_from_features(X, Ridge(3.0)), folds)
-    assert all(each.rows is not None for each in plan.inverses)
-    pairs = sorted(folds.pairs, key=lambda pair: len(pair[1]))
-    expected = reference.reference_cross_validate(
-        linear_kernel(X), labels[0], pairs, 3.0, labels
-    )
-    got = apply(plan, labels, c, want_scores=True)
-    assert_array_equal(got.predicted.T, expected.predictions)
-    scores = got.class_scores.transpose(2, 0, 1)
-    assert_allclose(scores, expected.class_scores, rtol=0, atol=1e-10)
-
-
-def test_tuning_with_large_test_sets():
-    X, labels = long_problem()
-    y, cv = labels[0], KFold(2)
-    tuned = Tuned([Ridge(lam) for lam in (1e4, 300.0, 10.0)])
-    options = {"reg": tuned, "cv": cv, "n_permutations": 2, "random_state": 0}
-    options["groups"] = np.arange(len(y)) % 7
-    result = cross_validate(X, y, **options)
-    dense = cross_validate(X @ X.T, y, kernel="precomputed", **options)
-    assert_same(result, dense, rtol=1e-8)
-    criteria = dense.penalty["criterion"]
-    assert_allclose(result.penalty["criterion"], criteria, rtol=1e-9, atol=0)
-
-
-def test_a_large_test_set_that_is_fitted_exactly():
-    # One feature is there in the test set only.
-    X, labels = long_problem()
-    X[:550, 0] = 0
-    X[550:, 0] -= X[550:, 0].mean()
-    cv = [
-        (np.arange(550), np.arange(550, 1100)),
-        (np.arange(550, 1100), np.arange(550)),
-    ]
-    for reg, error in (
-        (Ridge(1e-10), "is too small"),
-        (Tuned([1e-14]), "No lambda of"),
-    ):
-        with pytest.raises(ValueError, match=error):
-            cross_validate(X, labels[0], reg=reg, cv=cv)
-
-
-# Results
-
-
-# Bad input
-
-
-def test_averages_of_other_trials_mean_nothing():
-    other = {"X_test": DATA[:12] + 1.0}
-    for options, given in ((other, "tests on other trials"), ({"cv": CV}, "y_test")):
-        y_test = NAMES[: 12 if "X_test" in options else N]
-        with pytest.raises(ValueError, match=rf"average=2 .* combined with {given}"):
-            generalize_arrays(DATA, NAMES, y_test=y_test, average=2, **options)
+@pytest.mark.parametrize(("make", "options", "match"), REFUSED)
+def test_what_has_no_text_is_refused(make, options, match):
+    result = make()
+    with pytest.raises((TypeError, ValueError), match=match):
+        methods_text(result, **options)
