@@ -276,7 +276,8 @@ def _find_sorted(values, groups, numbers, noun, folds):
 def _random_orders(targets, groups, folds, scheme, n_orders, numbers):
     """Codes (o + 1, n) of targets as they are and in random orders; None: only so.
 
-    Those of trials that are only tested stay as they are.
+    Those of trials that are only tested stay as they are, unless these are pairs with
+    trials that are trained with: such pairs were drawn as one.
     """
     codes, mask = np.unique(targets, return_inverse=True)[1], folds.train_mask
     rows = np.arange(len(codes)) if mask is None else np.flatnonzero(mask)
@@ -301,7 +302,31 @@ def _random_orders(targets, groups, folds, scheme, n_orders, numbers):
         return drawn
     orders = np.tile(codes, (n_orders + 1, 1))
     orders[:, rows] = drawn
+    pairs = _pairs_held(codes, groups, folds, numbers)
+    if pairs is not None:
+        orders[:, pairs[0]] = orders[:, pairs[1]]
     return orders
+
+
+def _pairs_held(codes, groups, folds, numbers):
+    """The tested trials, and of each the one before it that is trained with; or None.
+
+    Where all pairs are of one class, and no fold tests a trial and trains with the
+    other one of its pair.
+    """
+    trials, chosen = _Trials.of(len(codes), groups, numbers), folds.train_mask
+    order = np.lexsort((trials.time, trials.group))
+    rows = np.arange(len(order))
+    last = np.maximum.accumulate(np.where(chosen[order], rows, 0))
+    tested = ~chosen[order]
+    pairs = order[tested], order[last[tested]]
+    second, first = pairs
+    held = chosen[first].all()
+    for values in (codes, trials.group):
+        held = held and np.array_equal(values[first], values[second])
+    for train, test in folds.pairs:
+        held = held and not np.isin(first[np.isin(second, test)], train).any()
+    return pairs if held else None
 
 
 def _columns(targets, orders, regression):
