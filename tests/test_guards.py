@@ -9,13 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.model_selection import KFold
 
-from mvpa_kfda import regress
 from mvpa_kfda.data.volumes import check_mesh
-from mvpa_kfda.decoding.draws import average_trials
-from mvpa_kfda.decoding.run import Draw
 from mvpa_kfda.group.comparison import _other_permutations
 from mvpa_kfda.group.second_level import parametric_p
-from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.metrics.scores import REGRESSION_METRICS
 from tests import build
 
@@ -70,38 +66,7 @@ def test_all_rearrangements_there_are_need_no_seed():
 # ------------------------------------------------------------- averages and labels
 
 
-def test_averages_within_groups_of_one_class_do_not_look_at_labels():
-    codes, groups = np.repeat([0, 1, 0, 1], 4), np.repeat(np.arange(4), 4)
-    folds = make_folds(KFold(2), codes)
-    assert folds.sees_labels is False
-
-    def sees(k, groups):
-        return average_trials(k, folds, codes, groups, seed=0).folds.balanced
-
-    assert sees(2, groups) is False
-    assert sees(2, None) is True  # classes are put together
-    assert sees(2, groups // 2) is True  # groups of two classes
-    assert sees(1, None) is False  # nothing is put together
-
-
-def test_groups_of_several_sizes_are_all_averaged():
-    data = np.array([[1.0], [3.0], [4.0], [8.0], [9.0]])
-    sides = np.array([[0, 1]]), np.array([[2, 3, 4]])
-    assert_array_equal(Draw(sides).apply(data), [[2.0], [7.0]])
-    assert_array_equal(Draw(sides).apply(data.T, axis=1), [[2.0, 7.0]])
-    assert_array_equal(Draw(sides[:1]).apply(data), [[2.0]])
-
-
 # --------------------------------------------------------------- folds of regression
-
-
-def test_numbers_without_cv_leave_groups_out_and_else_make_ten_folds():
-    X = np.random.default_rng(0).normal(size=(24, 3))
-    values, groups = X[:, 0], np.repeat(np.arange(3), 8)
-    by_group = regress(X, values, groups=groups).tests
-    assert [test.tolist() for test in by_group] == np.arange(24).reshape(3, 8).tolist()
-    assert len(regress(X, values).tests) == 10
-    assert len(regress(X, values, cv=4).tests) == 4
 
 
 # ------------------------------------------------------------------- the R² of numbers

@@ -1156,3 +1156,17 @@ def test_what_fails_in_a_permutation_is_located(monkeypatch):
 
     with pytest.raises(ValueError, match=r"^At 0\.400 s: kernel .* my kernel$"):
         decode_arrays(X, y, kernel=kernel, sfreq=10.0, **OPTIONS)
+
+
+def test_averages_within_groups_of_one_class_do_not_look_at_labels():
+    codes, groups = np.repeat([0, 1, 0, 1], 4), np.repeat(np.arange(4), 4)
+    folds = make_folds(KFold(2), codes)
+    assert folds.sees_labels is False
+
+    def sees(k, groups):
+        return average_trials(k, folds, codes, groups, seed=0).folds.balanced
+
+    assert sees(2, groups) is False
+    assert sees(2, None) is True  # classes are put together
+    assert sees(2, groups // 2) is True  # groups of two classes
+    assert sees(1, None) is False  # nothing is put together

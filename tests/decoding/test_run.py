@@ -28,7 +28,7 @@ from mvpa_kfda.decoding.positions import (
     WindowPositions,
     cut_windows,
 )
-from mvpa_kfda.decoding.run import Task, run
+from mvpa_kfda.decoding.run import Draw, Task, run
 from mvpa_kfda.inference.null import centre_of, summarize_null
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import prepare
@@ -425,3 +425,11 @@ def test_images_whose_null_is_a_summary_know_it():
         assert_allclose(result.permuted_mean(), full.permuted_mean(), rtol=1e-6)
     with pytest.warns(UserWarning, match=r"score minus chance, 0\.500, but the mean"):
         full.to_img("chance_difference")
+
+
+def test_groups_of_several_sizes_are_all_averaged():
+    data = np.array([[1.0], [3.0], [4.0], [8.0], [9.0]])
+    sides = np.array([[0, 1]]), np.array([[2, 3, 4]])
+    assert_array_equal(Draw(sides).apply(data), [[2.0], [7.0]])
+    assert_array_equal(Draw(sides).apply(data.T, axis=1), [[2.0, 7.0]])
+    assert_array_equal(Draw(sides[:1]).apply(data), [[2.0]])
