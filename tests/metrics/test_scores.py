@@ -85,8 +85,12 @@ def test_a_class_that_is_never_seen_or_never_predicted():
         for b, value in enumerate(values[name]):
             expected = by_sklearn(name, true[:, b], predicted[:, b], 3)
             assert_allclose(value, expected, rtol=1e-12, atol=1e-15, err_msg=name)
-    ones = np.ones((len(true), 1), int)
-    assert evaluate(["kappa"], Predictions(ones, ones, None), 3)["kappa"] == [0.0]
+    ones, scores = np.ones((len(true), 1), int), np.zeros((len(true), 3, 1))
+    found = evaluate(METRICS, Predictions(ones, ones, scores), 3)
+    chance = {"kappa": 0, "pairwise_accuracy": 0.5, "crossnobis": 0, "roc_auc": 0.5}
+    assert {name: found[name].tolist() for name in chance} == {
+        name: [level] for name, level in chance.items()
+    }
 
 
 def labellings_at_positions(n_classes, digits):
