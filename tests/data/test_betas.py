@@ -236,38 +236,6 @@ def test_design_matrices_are_those_of_nilearn():
 # ------------------------------------------------------------------ what comes out
 
 
-def responses_alone(n_scans=200, n=24, seed=0):
-    """Return a run without noise, its events, and the amplitudes (n, n_voxels)."""
-    rng = np.random.default_rng(seed)
-    table = pd.DataFrame(
-        {
-            "onset": np.arange(n) * 16.0,
-            "duration": 1.0,
-            "trial_type": rng.permutation(["a", "b"] * (n // 2)),
-        }
-    )
-    names = table.assign(trial_type=[f"t{i:02d}" for i in range(n)])
-    X = make_first_level_design_matrix(
-        np.arange(n_scans) * T_R, names, drift_model=None
-    )
-    amplitudes = rng.normal(size=(n, np.prod(SHAPE)))
-    amplitudes[:, :4] += 3 * (table["trial_type"] == "a").to_numpy()[:, np.newaxis]
-    data = 300 + X.iloc[:, :n].to_numpy() @ amplitudes
-    return Nifti1Image(data.T.reshape(*SHAPE, -1), build.AFFINE), table, amplitudes
-
-
-def test_responses_without_noise_come_back():
-    run, table, amplitudes = responses_alone()
-    options = {"t_r": T_R, "mask_img": MASK, "signal_scaling": False}
-    together = single_trial_betas(run, table, method="lsa", **options)
-    assert_allclose(estimates(together), amplitudes, rtol=0, atol=1e-9)
-    scaled = single_trial_betas(
-        run, table, method="lsa", **options | {"signal_scaling": 0}
-    )
-    percent = 100 * amplitudes / apply_mask(run, MASK).mean(axis=0)
-    assert_allclose(estimates(scaled), percent, rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("given", ["column", "array"])
 def test_what_is_decoded_from_betas_says_how_they_were_made(given):
     betas = of_all(

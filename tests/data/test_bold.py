@@ -15,7 +15,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda import searchlight, single_trial_betas
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.data.bold import check_tuned, models_drifts, tuning_of
 from tests import build
 
 T_R, SHAPE, N_SCANS = 2.0, (3, 2, 2), 75
@@ -369,15 +368,3 @@ def test_drifts_of_fmriprep_are_no_second_model():
 def test_what_is_given_for_runs_must_fit(given, match):
     with pytest.raises((TypeError, ValueError), match=match):
         of_run(**given)
-
-
-def test_strategies_of_fmriprep_and_what_tunes_them():
-    assert models_drifts(["high_pass"])
-    assert models_drifts(["motion", "compcor"])
-    assert not models_drifts(["motion"])
-    given = {"fd_threshold": 0.3, "std_dvars_threshold": None, "n_compcor": None}
-    tuning = tuning_of(["scrub"], given)
-    assert tuning == {"fd_threshold": 0.3, "std_dvars_threshold": 1.5}
-    assert check_tuned(["scrub"], given, "--strategy") == {"fd_threshold": 0.3}
-    with pytest.raises(ValueError, match=r"fd_threshold=0\.3 is for --strategy scrub"):
-        check_tuned(["motion"], given, "--strategy")

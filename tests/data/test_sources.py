@@ -1,12 +1,10 @@
 """Decoding of source estimates: against arrays, by hand, and against MNE-Python."""
 
 import tracemalloc
-import warnings
 
 import mne
 import numpy as np
 import pytest
-from mne.stats import cluster_level
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.sparse import csgraph
@@ -196,26 +194,6 @@ def test_neighbours_are_those_of_mne(kind):
         pairs = [find_source_neighbours(form, s, RADIUS)[2] for s in (src, discrete)]
         assert pairs[0].shape[1] > 20
         assert_array_equal(*pairs)
-
-
-def test_clusters_are_those_of_mne():
-    src, stcs, _ = made(shift=2.0)
-    result = decode_sources(stcs, Y, src=src, radius=RADIUS, **OPTIONS)
-    marked = result.scores > 0.7
-    adjacency = mne.stats.combine_adjacency(T, mne.spatial_src_adjacency(src))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        clusters, _ = cluster_level._find_clusters(
-            marked.T.ravel().astype(float), 0.5, tail=1, adjacency=adjacency
-        )
-    sizes = sorted(len(each) for each in clusters)
-    graph = result.places.adjacency()[marked.ravel()][:, marked.ravel()]
-    ours = np.bincount(csgraph.connected_components(graph)[1])
-    assert len(sizes) > 1
-    assert sorted(ours.tolist()) == sizes
-    table = result.clusters("cluster")
-    assert table["places"].str.contains(r"^\d+ vert\w+ of [lr]h").all()
-    assert table["peak"][0][0].startswith("lh ")
 
 
 def test_estimates_of_some_vertices_are_found_by_number(tmp_path):

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pooch
 import pytest
-from nilearn.decoding import SearchLight
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import zscore
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -20,8 +19,6 @@ from sklearn.model_selection import KFold, LeaveOneGroupOut
 from sklearn.preprocessing import FunctionTransformer
 
 from mvpa_kfda import (
-    KernelFDA,
-    Polynomial,
     Ridge,
     cross_validate,
     decode_regions,
@@ -91,38 +88,6 @@ def sphere(mask, centre, radius, affine=AFFINE):
 
 
 # ------------------------------------------------------------ what others would compute
-
-
-@pytest.mark.parametrize(
-    ("n_classes", "kernel", "radius"),
-    [
-        (2, "linear", 4.5),  # few voxels: the primal route
-        (4, "linear", 10.0),  # many voxels
-        (4, Polynomial(2, gamma=0.01, coef0=1.0), 4.5),
-    ],
-    ids=str,
-)
-@pytest.mark.filterwarnings("ignore:Use a custom estimator:UserWarning")
-def test_scores_equal_nilearns_searchlight(mask, kernel, radius, n_classes):
-    data, y = make_data(n_classes)
-    bold, method = image(data - 100), {"kernel": kernel, "reg": Ridge(3.0)}
-    some = mask & (np.arange(mask.size).reshape(mask.shape) % 5 == 0)
-    options = {"radius": radius, "cv": LeaveOneGroupOut()}
-    options["process_mask_img"] = build.mask(some, AFFINE)
-    theirs = SearchLight(
-        build.mask(mask, AFFINE),
-        estimator=KernelFDA(**method),
-        scoring="accuracy",
-        **options,
-    ).fit(bold, y, groups=RUNS)
-    options |= {"standardize": False, "n_permutations": 0}
-    ours = decode(bold, y, mask, **method, **options)
-    assert_allclose(ours.scores, theirs.scores_[some], rtol=0, atol=1e-12)
-    assert_allclose(ours.to_img().get_fdata(), theirs.scores_, rtol=0, atol=1e-7)
-    assert_array_equal(ours.to_img().affine, AFFINE)
-    assert len(np.unique(ours.scores)) > 4
-    sizes = [len(sphere(mask, centre, radius)) for centre in np.argwhere(some)]
-    assert_array_equal(ours.n_features, sizes)
 
 
 @pytest.mark.parametrize("standardize", ["zscore_sample", False])
@@ -271,43 +236,6 @@ def test_what_does_not_vary_within_runs_is_left_out_or_counted(imgs, y):
     options = {"mask_img": EVERYTHING, "standardize": False, "cv": LeaveOneGroupOut()}
     with pytest.raises(ValueError, match="no model sees the class it is tested on"):
         searchlight(imgs, y, groups=y, **options)
-
-
-def broken_kernel(X, Y):
-    return -X @ Y.T
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"scoring": "r2"}, "r2"),
-        ({"imgs": build.volume(np.ones(SHAPE), AFFINE)}, "is a single image"),
-        ({"mask_img": build.mask(np.ones((4, 4, 4)))}, "mask_img is on another grid"),
-        ({"mask_img": build.mask(np.ones(SHAPE), np.eye(4))}, "on another grid"),
-        ({"mask_img": build.mask(np.zeros(SHAPE), AFFINE)}, "mask_img is empty"),
-        ({"kernel": broken_kernel}, r"^At the voxel at x [-\d.]+, y .*positive se"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_errors_name_the_argument_or_the_place(imgs, y, change, message):
-    given = {"imgs": imgs, "y": y, "mask_img": EVERYTHING} | change
-    with pytest.raises((ValueError, TypeError), match=message):
-        searchlight(**given)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"kernel": "precomputed"}, "The data hold features"),
-        ({"standardize": "psc"}, "Invalid value for 'standardize'"),
-        ({"checkpoint": 3}, "Invalid value for 'checkpoint': 3.*path of a file"),
-        ({"kernel": "rbf2"}, "'rbf2'. Allowed: 'linear', 'rbf', 'polynomial'.$"),
-    ],
-)
-def test_arguments_are_checked_before_images_are_read(wrong, message):
-    for function, extra in ((searchlight, {}), (decode_regions, {"labels_img": "no"})):
-        with pytest.raises((ValueError, TypeError), match=message):
-            function("no-such-file.nii", [0, 1], **extra, **wrong)
 
 
 # --------------------------------------------------- workers, and interrupted runs
@@ -586,3 +514,21 @@ def test_a_searchlight_finds_faces_and_houses(recording):
     X = features(pair, groups, in_brain)[:, best]
     expected = np.mean(refitted(X, y, groups) == y)
     assert_allclose(result.scores.max(), expected, rtol=0, atol=1e-12)
+
+
+def test_errors_name_the_place_and_come_before_images_are_read(imgs, y):
+    def broken(X, Y):
+        return -X @ Y.T
+
+    match = r"^At the voxel at x [-\d.]+, y .*positive se"
+    with pytest.raises(ValueError, match=match):
+        searchlight(imgs, y, mask_img=EVERYTHING, kernel=broken)
+    for wrong, message in (
+        ({"kernel": "precomputed"}, "The data hold features"),
+        ({"standardize": "psc"}, "Invalid value for 'standardize'"),
+        ({"checkpoint": 3}, "Invalid value for 'checkpoint': 3.*path of a file"),
+        ({"scoring": "r2"}, "r2"),
+    ):
+        for function in (searchlight, partial(decode_regions, labels_img="no")):
+            with pytest.raises((ValueError, TypeError), match=message):
+                function("no-such-file.nii", [0, 1], **wrong)
