@@ -81,21 +81,13 @@ def test_classes_are_some_labels_or_several_as_one(classes, y, names):
         ({"y": "labels.tsv"}, "y='labels.tsv' holds no labels"),
         ({"y": TABLE}, "y is a DataFrame; pass one column"),
         ({"y": (TABLE, "wort")}, "'wort', given for y, is not a column of the table"),
-        (
-            {"y": (TABLE.assign(word=None), "word")},
-            "'word' is empty in 8 of 8",
-        ),
+        ({"y": (TABLE.assign(word=None), "word")}, "'word' is empty in 8 of 8"),
         ({"y": ("labels.txt", "word")}, r"whose name ends in \.tsv or \.csv"),
         ({"groups": "run"}, "groups='run' names a column, but y is not"),
         ({"n_images": 9}, "y must hold one value per"),
         ({"classes": "ab"}, "'classes': 'ab'"),
         ({"classes": ["a", "d"]}, "classes names 'd', which is no label in y"),
-        ({"classes": ["a"]}, "classes names 1 class; decoding needs two"),
-        ({"classes": ["a", "a"]}, "classes names the label 'a' twice"),
         ({"classes": {"x": "a", "y": ["a"]}}, "classes names the label 'a' twice"),
-        ({"classes": {"x": "a", "x ": "b"}}, "some with the same name"),
-        ({"classes": {"x": "a", "y": []}}, r"classes names 'y': \[\]"),
-        ({"classes": ["a", {}]}, r"classes names \{\}"),
     ],
 )
 def test_labels_and_classes_that_are_refused(given, match):

@@ -527,7 +527,6 @@ def test_errors_name_the_place_and_come_before_images_are_read(imgs, y):
         ({"kernel": "precomputed"}, "The data hold features"),
         ({"standardize": "psc"}, "Invalid value for 'standardize'"),
         ({"checkpoint": 3}, "Invalid value for 'checkpoint': 3.*path of a file"),
-        ({"scoring": "r2"}, "r2"),
     ):
         for function in (searchlight, partial(decode_regions, labels_img="no")):
             with pytest.raises((ValueError, TypeError), match=message):

@@ -182,21 +182,6 @@ def test_distances_need_two_classes_in_a_test_set_and_trials_that_vary(metric):
         cross_validate(X, codes, cv=StratifiedKFold(2), scoring=metric)
 
 
-# ----------------------------------------------------------- what sets and trials lack
-
-
-def test_parts_of_the_columns_give_the_same(monkeypatch):
-    X, codes = build.trials((9, 8, 10), 4, 5)
-    options = {"cv": 4, "scoring": BOTH, "n_permutations": 7, "random_state": 0}
-    one = decode_arrays(X, codes, **options)
-    monkeypatch.setattr(memory, "_BATCH", 1)
-    other = decode_arrays(X, codes, **options)
-    for name in BOTH:
-        assert_allclose(other.metrics[name], one.metrics[name], rtol=1e-13)
-    for name in ("crossnobis", "pairwise_accuracy"):
-        assert_allclose(other.nulls[name], one.nulls[name], rtol=1e-13)
-
-
 # ----------------------------------------------------------------------------- results
 
 WORDS = ["ant", "bee", "cat", "dog"]
