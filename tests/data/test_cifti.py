@@ -459,7 +459,7 @@ def test_affines_of_files_that_differ_by_rounding():
     assert_array_equal(found.scores, expected.scores)
 
 
-def test_images_that_do_not_fit_are_refused(tmp_path):
+def test_images_that_do_not_fit_are_refused(tmp_path, monkeypatch):
     volume, _ = volume_of(X, "thalamus_left")
     moved = BrainModelAxis.from_mask(box("thalamus_left"), "thalamus_left", 2 * AFFINE)
     pair = [build.cifti_of(rows_of(axis), axis) for axis in (THALAMUS, moved)]
@@ -486,8 +486,9 @@ def test_images_that_do_not_fit_are_refused(tmp_path):
     ):
         with pytest.raises((TypeError, ValueError, FileNotFoundError), match=match):
             read_images(imgs)
-    (tmp_path / "other.txt").write_bytes(saved(IMG, tmp_path / "x.nii").read_bytes())
-    assert is_cifti(tmp_path / "x.nii")
+    assert is_cifti(saved(IMG, tmp_path / "x.nii"))
+    (tmp_path / "other.txt").write_text("no image")
+    monkeypatch.setattr(nibabel, "load", pytest.fail)  # of other names none is opened
     assert not is_cifti(tmp_path / "other.txt")
 
 
