@@ -151,6 +151,11 @@ def test_a_class_that_most_test_sets_lack_is_found():
     assert found.step == 1.0
     codes[[1, 3]] = 5, 3
     assert find_rare_class(tests[:2], codes) is None
+    codes = np.array([0, 1, 0, 1, 0, 1, 0, 9, 1, 9])
+    tests = np.arange(10).reshape(5, 2)  # 01 01 01 09 19
+    found = find_rare_class(tests, codes)
+    assert (found.code, found.n_sets, found.step) == (9, 2, 0.5)
+    assert find_rare_class(tests[1:], codes) is None  # half of the sets have it
 
 
 # ------------------------------------------------------------------------------ curves
