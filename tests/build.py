@@ -35,6 +35,7 @@ from mvpa_kfda import (
 from mvpa_kfda.data.space import RegionSpace, SurfaceSpace, VolumeSpace
 from mvpa_kfda.decoding import analysis
 from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.kfda.direct import Predictions
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.results.images import VolumeResult
 
@@ -181,6 +182,30 @@ def permuted(codes, n_permutations, cv, groups=None, seed=0, permute="auto"):
         folds = None  # these labels have folds of their own
     options = {"groups": groups, "permute": permute, "random_state": seed}
     return permute_labels(codes, n_permutations, folds=folds, **options).labels
+
+
+#: Twelve test sets: four of 5 rows and eight of 6, from models of so many trials.
+SETS = ((4, 5, 63), (8, 6, 62))
+
+
+def sets_of(shapes):
+    """Return (rows, n_train) of every test set of some `shapes`."""
+    sizes = [(m, n_train) for k, m, n_train in shapes for _ in range(k)]
+    ends = np.cumsum([m for m, _ in sizes])
+    return [
+        (slice(end - m, end), n_train)
+        for end, (m, n_train) in zip(ends, sizes, strict=True)
+    ]
+
+
+def predictions(n_classes, seed=0, digits=12, n=68, n_labels=7):
+    """Return predictions (n, ..., n_labels) for label vectors, better than chance."""
+    rng, p = np.random.default_rng(seed), np.arange(1, n_classes + 1)
+    true = rng.choice(n_classes, size=(n, n_labels), p=p / p.sum())
+    scores = 0.03 * rng.standard_normal((n, n_classes, n_labels))
+    scores += 0.02 * (np.arange(n_classes)[:, None] == true[:, None])
+    scores = scores.round(digits)
+    return Predictions(true, scores.argmax(axis=1), scores)
 
 
 # ------------------------------------------------------------------------------ epochs

@@ -1,6 +1,7 @@
 """Neighbourhoods equal nilearn's, brute force on small grids, and paths on meshes."""
 
-import mne
+from functools import partial
+
 import numpy as np
 import pytest
 from nibabel import Nifti1Image
@@ -89,13 +90,18 @@ spaces = pytest.mark.parametrize("matrix", AFFINES.values(), ids=AFFINES)
 
 @spaces
 @pytest.mark.parametrize("voxels", [0.2, 1.0, 2.0, 3.0, 40.0])
-def test_spheres_are_nilearns(matrix, voxels):
+def test_spheres_are_nilearns(matrix, voxels, monkeypatch):
     # Whole numbers of voxels: many distances then equal the radius up to rounding.
     space = VolumeSpace(holed(), matrix)
     radius = voxels * np.linalg.norm(matrix[:3, 0])
     members = sphere_members(space, space, radius)
     assert_same_members(members, nilearn_spheres(space, mm(space), radius))
     assert members.diagonal().all()
+    if matrix is AFFINES["below 1 mm"] and voxels == 0.2:
+        # What nilearn adds: the first voxel that shares the whole millimetres.
+        assert np.diff(members.indptr).max() == 2
+    monkeypatch.setattr(neighbours, "_BLOCK", 90)
+    assert_same_members(sphere_members(space, space, radius), members)
 
 
 @spaces
@@ -120,17 +126,6 @@ def test_spheres_with_centres_outside_of_the_mask(matrix, grid):
         assert grid != "wider"
 
 
-def test_spheres_below_1_mm_hold_more_than_the_radius():
-    # So that the comparisons with nilearn cover what it adds to the spheres.
-    space = VolumeSpace(holed(), AFFINES["below 1 mm"])
-    members, places = sphere_members(space, space, radius=0.3), mm(space)
-    rows, columns = members.nonzero()
-    far = np.linalg.norm(places[rows] - places[columns], axis=1) > 0.3
-    assert far.any()
-    # No more than the first voxel that shares the whole millimetres.
-    assert np.diff(members.indptr).max() == 2
-
-
 def test_centres_out_of_reach_and_empty_masks_have_empty_spheres():
     space = VolumeSpace(np.ones((2, 2, 2)), np.eye(4))
     nothing = VolumeSpace(np.zeros((2, 2, 2)), np.eye(4))
@@ -140,16 +135,6 @@ def test_centres_out_of_reach_and_empty_masks_have_empty_spheres():
     assert sphere_members(nothing, space, 3.0).shape == (8, 0)
     assert sphere_members(space, nothing, 3.0).shape == (0, 8)
     assert_array_equal(centre_features(space, away), [-1] * 8)
-
-
-@pytest.mark.parametrize(
-    ("radius", "error"),
-    [(0, ValueError), (-4.0, ValueError), (np.inf, ValueError), ("8", TypeError)],
-)
-def test_a_radius_is_in_mm_and_above_zero(radius, error):
-    space = VolumeSpace(np.ones((2, 2, 2)), np.eye(4))
-    with pytest.raises(error, match=r"'radius'.*The radius is in mm"):
-        sphere_members(space, space, radius)
 
 
 def test_neighbourhoods_that_outgrow_the_memory_are_refused(monkeypatch):
@@ -180,6 +165,27 @@ def strip(n, step=1.0, **masks):
     )
 
 
+@pytest.mark.parametrize(
+    ("radius", "distance", "error", "match"),
+    [
+        (0, None, ValueError, r"'radius'.*The radius is in mm"),
+        (-4.0, None, ValueError, r"'radius'.*The radius is in mm"),
+        (np.inf, None, ValueError, r"'radius'.*The radius is in mm"),
+        ("8", None, TypeError, r"'radius'.*The radius is in mm"),
+        (2.5, "edges", ValueError, "'radius': 2.5. Allowed: .*'edges', a whole number"),
+        (-1, "edges", ValueError, "The radius is in edges"),
+        (np.nan, "geodesic", ValueError, "The radius is in mm"),
+        (8, "euclidean", ValueError, "'euclidean'. Allowed: 'geodesic', 'edges'"),
+    ],
+)
+def test_radius_and_distance_are_checked(radius, distance, error, match):
+    space, members = VolumeSpace(np.ones((2, 2, 2)), np.eye(4)), sphere_members
+    if distance is not None:
+        space, members = strip(5), partial(surface_members, distance=distance)
+    with pytest.raises(error, match=match):
+        members(space, space, radius)
+
+
 def test_a_vertex_at_the_radius_belongs_whatever_its_rounding():
     mesh = strip(9, step=np.float32(0.1))
     members = surface_members(mesh, mesh, 0.6).toarray()  # 3 edges of 0.2 mm
@@ -208,67 +214,34 @@ def test_vertices_in_one_place_are_joined_by_an_edge_without_length():
     assert_array_equal(touching(mesh), [[0, 0, 1], [1, 2, 2]])
 
 
-def fsaverage():
-    meshes = load_fsaverage("fsaverage5")["pial"].parts
-    rng = np.random.default_rng(0)
-    return SurfaceSpace(
-        {part: mesh.coordinates for part, mesh in meshes.items()},
-        {part: mesh.faces for part, mesh in meshes.items()},
-        {part: rng.random(mesh.n_vertices) < 0.8 for part, mesh in meshes.items()},
-    )
-
-
 @pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("distance", "radius"), [("geodesic", 9.0), ("geodesic", 25.0), ("edges", 3)]
 )
 def test_neighbourhoods_on_a_brain_equal_paths_over_the_whole_mesh(distance, radius):
-    space = fsaverage()
-    centres, rng = {}, np.random.default_rng(1)
-    for part, mask in space.mask.items():
-        centres[part] = np.zeros_like(mask)
+    meshes, rng = load_fsaverage("fsaverage5")["pial"].parts, np.random.default_rng(0)
+    inside = {part: rng.random(m.n_vertices) < 0.8 for part, m in meshes.items()}
+    centres = {part: np.zeros_like(mask) for part, mask in inside.items()}
+    for part, mask in inside.items():
         centres[part][rng.choice(np.flatnonzero(mask), 300)] = True
-    centre_space = SurfaceSpace(space.coordinates, space.faces, centres)
-    members = surface_members(space, centre_space, radius, distance)
+    coordinates = {part: mesh.coordinates for part, mesh in meshes.items()}
+    faces = {part: mesh.faces for part, mesh in meshes.items()}
+    space, few = (SurfaceSpace(coordinates, faces, mask) for mask in (inside, centres))
+    members = surface_members(space, few, radius, distance)
     some = rng.choice(np.flatnonzero(centres["right"]), 40)
-    places, faces = space.coordinates["right"], space.faces["right"]
+    places, faces = coordinates["right"], faces["right"]
     i, j = faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2).T.astype(np.int32)
     lengths = np.sqrt(((places[i] - places[j]) ** 2).sum(axis=1))
     weights = lengths if distance == "geodesic" else np.ones(len(i))
     graph = sparse.csr_array((weights, (i, j)), shape=[len(places)] * 2)
     assert graph.nnz == len(i)  # each edge once in each direction: nothing is summed
     paths = csgraph.shortest_path(graph, directed=False, indices=some)
-    expected = paths[:, space.mask["right"]] <= radius * (1 + 1e-6)
-    n_left = np.count_nonzero(space.mask["left"])
+    n_left = np.count_nonzero(inside["left"])
     rows = np.searchsorted(np.flatnonzero(centres["right"]), some)
     rows += np.count_nonzero(centres["left"])
-    assert_array_equal(members[rows][:, n_left:].toarray(), expected)
-    assert members[rows][:, :n_left].nnz == 0
-
-
-def test_blocks_of_centres_change_nothing(monkeypatch):
-    mesh, volume = strip(30), VolumeSpace(holed(), AFFINES["oblique"])
-    surface, spheres = (
-        surface_members(mesh, mesh, 4.0),
-        sphere_members(volume, volume, 7.0),
-    )
-    monkeypatch.setattr(neighbours, "_BLOCK", 90)
-    assert_same_members(surface_members(mesh, mesh, 4.0), surface)
-    assert_same_members(sphere_members(volume, volume, 7.0), spheres)
-
-
-@pytest.mark.parametrize(
-    ("radius", "distance", "match"),
-    [
-        (2.5, "edges", "'radius': 2.5. Allowed: with distance='edges', a whole number"),
-        (-1, "edges", "The radius is in edges"),
-        (np.nan, "geodesic", "The radius is in mm"),
-        (8, "euclidean", "'distance': 'euclidean'. Allowed: 'geodesic', 'edges'"),
-    ],
-)
-def test_radius_and_distance_on_a_mesh_are_checked(radius, distance, match):
-    with pytest.raises(ValueError, match=match):
-        surface_members(strip(5), strip(5), radius, distance)
+    found = members[rows].toarray()
+    expected = paths[:, inside["right"]] <= radius * (1 + 1e-6)
+    assert_array_equal(found, np.hstack([np.zeros((40, n_left), bool), expected]))
 
 
 def test_centres_on_another_mesh_are_refused():
@@ -293,78 +266,61 @@ def random_graph(n=12, seed=0):
     return weights
 
 
-@pytest.mark.parametrize(
-    "form",
-    [np.asarray, sparse.coo_matrix, sparse.csc_array, np.ndarray.tolist],
-    ids=["dense", "coo_matrix", "csc_array", "list"],
-)
-def test_adjacency_rows_with_the_feature_itself(form):
+def test_adjacency_rows_with_the_feature_itself():
     weights = random_graph()
     expected = (weights > 0) | np.eye(12, dtype=bool)
     assert (expected != expected.T).any()
-    members = adjacency_members(form(weights), 12)
-    assert_same_members(members, sparse.csr_array(expected))
-    # Whatever the diagonal; and zeros that are stored are none's neighbours.
-    members = adjacency_members(form(weights + 3 * np.eye(12)), 12)
-    assert_same_members(members, sparse.csr_array(expected))
+    forms = np.asarray, sparse.coo_matrix, sparse.csc_array, np.ndarray.tolist
+    for form in forms:
+        # Whatever the diagonal; and zeros that are stored are none's neighbours.
+        for given in (weights, weights + 3 * np.eye(12)):
+            members = adjacency_members(form(given), 12)
+            assert_same_members(members, sparse.csr_array(expected))
     stored = sparse.csr_array(weights)
     stored.data[:] = 0.0
     assert_same_members(adjacency_members(stored, 12), sparse.eye_array(12))
+    names = [f"sensor {i}" for i in range(12)]
+    members = adjacency_members((weights, names), 12)
+    assert_same_members(members, sparse.csr_array(expected))
+    with pytest.raises(ValueError, match="names 11 features; the data have 12"):
+        adjacency_members((weights, names[1:]), 12)
 
 
-def test_adjacency_of_sensors_as_mne_gives_it():
-    montage = mne.channels.make_standard_montage("biosemi32")
-    info = mne.create_info(montage.ch_names, 100.0, "eeg").set_montage(montage)
-    matrix, names = mne.channels.find_ch_adjacency(info, "eeg")
-    members = adjacency_members((matrix, names), 32)
-    assert_same_members(members, sparse.csr_array(matrix.toarray() > 0))
-    with pytest.raises(ValueError, match="names 31 features; the data have 32"):
-        adjacency_members((matrix, names[1:]), 32)
-
-
-@pytest.mark.parametrize(
-    ("adjacency", "error", "match"),
-    [
-        (np.eye(4), ValueError, r"per feature, shape \(3, 3\); got \(4, 4\)"),
-        (np.ones((3, 2)), ValueError, r"got \(3, 2\)"),
-        (-np.eye(3), ValueError, "negative, NaN or infinite"),
-        (sparse.csr_array(np.diag([1, np.nan, 1])), ValueError, "negative, NaN"),
-        (np.full((3, 3), np.inf), ValueError, "infinite.*distances < 10"),
-        ("edges", TypeError, "'adjacency': of type str"),
-        (None, TypeError, "'adjacency': of type NoneType"),
-        (np.eye(3) * 1j, TypeError, "matrix of real numbers"),
-        ([[0, 1], [1]], TypeError, "'adjacency': of type list"),
-    ],
-)
-def test_adjacency_is_checked(adjacency, error, match):
-    with pytest.raises(error, match=match):
-        adjacency_members(adjacency, 3)
-
-
-def brute_force_touching(mask):
-    """Return pairs of voxels whose indices differ by one along one axis."""
-    voxels = np.argwhere(mask)
-    steps = np.abs(voxels[:, np.newaxis] - voxels).sum(axis=2)
-    return np.stack(np.nonzero(np.triu(steps == 1)))
-
-
-def test_voxels_touch_at_their_faces():
+def test_voxels_touch_at_their_faces_and_vertices_along_edges():
     mask = holed((5, 4, 6))
     mask[2] = False
     mask[2, 1, 1] = True  # likely alone
     pairs = touching(VolumeSpace(mask, AFFINES["oblique"]))
-    assert_array_equal(pairs, brute_force_touching(mask))
+    voxels = np.argwhere(mask)
+    steps = np.abs(voxels[:, np.newaxis] - voxels).sum(axis=2)
+    assert_array_equal(pairs, np.triu(steps == 1).nonzero())
     alone = np.zeros((3, 3, 3), bool)
     alone[0, 0, 0] = alone[2, 2, 2] = True
     assert touching(VolumeSpace(alone, np.eye(4))).shape == (2, 0)
     assert touching(VolumeSpace(~alone & alone, np.eye(4))).shape == (2, 0)
-
-
-def test_vertices_touch_along_edges_of_the_mask():
     left, right = np.array([1, 1, 0, 1, 1], bool), np.array([0, 0, 1, 1, 1], bool)
     pairs = touching(strip(5, left=left, right=right))
     # Vertices 0 1 3 4 of the left (0-1, 1-3, 3-4) and 2 3 4 of the right.
     assert_array_equal(pairs, [[0, 1, 2, 4, 4, 5], [1, 2, 3, 5, 6, 6]])
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "match"),
+    [
+        (np.eye(4), r"per feature, shape \(3, 3\); got \(4, 4\)"),
+        (np.ones((3, 2)), r"got \(3, 2\)"),
+        (-np.eye(3), "negative, NaN or infinite"),
+        (sparse.csr_array(np.diag([1, np.nan, 1])), "negative, NaN"),
+        (np.full((3, 3), np.inf), "infinite.*distances < 10"),
+        ("edges", "'adjacency': of type str"),
+        (None, "'adjacency': of type NoneType"),
+        (np.eye(3) * 1j, "matrix of real numbers"),
+        ([[0, 1], [1]], "'adjacency': of type list"),
+    ],
+)
+def test_adjacency_is_checked(adjacency, match):
+    with pytest.raises((TypeError, ValueError), match=match):
+        adjacency_members(adjacency, 3)
 
 
 def test_regions_touch_where_their_voxels_do():
@@ -388,21 +344,15 @@ def test_features_touch_as_their_adjacency_says():
 
 
 def test_unusable_features_leave_all_rows_and_their_own_is_empty():
-    rng = np.random.default_rng(0)
-    members = rng.random((9, 7)) < 0.5
-    usable = np.array([1, 1, 0, 1, 0, 1, 1], bool)
-    centres = np.array([0, 1, 2, 3, 4, 5, 6, -1, -1])
-    expected = members & usable
-    expected[[2, 4]] = False
-    kept = keep_usable(sparse.csr_array(members), usable, centres)
-    assert_same_members(kept, sparse.csr_array(expected))
-    assert members[[2, 4]].any()
-    assert kept.indptr.dtype == np.int32
-    # The last feature is unusable, and -1 does not mean it.
-    usable[:] = True
-    usable[-1] = False
-    kept = keep_usable(sparse.csr_array(members), usable, np.full(9, -1))
-    assert_array_equal(kept.toarray(), members & usable)
+    members = np.random.default_rng(0).random((9, 7)) < 0.5
+    for centres in ([0, 1, 2, 3, 4, 5, 6, -1, -1], [-1] * 9):
+        for unusable in ([2, 4], [6]):  # -1 does not mean the last one
+            usable = ~np.isin(np.arange(7), unusable)
+            expected = (members & usable) * ~np.isin(centres, unusable)[:, None]
+            given = sparse.csr_array(members), usable, np.array(centres)
+            kept = keep_usable(*given)
+            assert_same_members(kept, sparse.csr_array(expected))
+            assert kept.indptr.dtype == np.int32
 
 
 def test_own_columns_of_voxels_and_vertices():
@@ -417,17 +367,12 @@ def test_own_columns_of_voxels_and_vertices():
     mesh, chosen = strip(4, left=left, right=right), strip(4, left=right, right=left)
     assert_array_equal(centre_features(mesh, chosen), [-1, 1, -1, 4, -1])
     assert_array_equal(centre_features(*[FeatureSpace(None, 3)] * 2), [0, 1, 2])
-
-
-def test_own_columns_do_not_wrap_around_the_grid():
+    # Nothing wraps around the grid.
     space = VolumeSpace(np.ones((2, 3, 2)), np.eye(4))
     shifted = VolumeSpace(np.ones((2, 1, 1)), affine([1.0] * 3, origin=(-1.0, 0, 0)))
     assert_array_equal(centre_features(space, shifted), [-1, 0])
-
-
-def test_own_columns_of_other_kinds_are_refused():
     with pytest.raises(TypeError, match=r"are 5 vertices, but the data have .* voxels"):
-        centre_features(VolumeSpace(holed(), np.eye(4)), strip(5))
+        centre_features(data, strip(5))
     with pytest.raises(TypeError, match="are 3 features, but the data have 2 features"):
         centre_features(FeatureSpace(None, 2), FeatureSpace(None, 3))
 

@@ -94,35 +94,49 @@ def test_spaces_survive_packing_and_files(make, tmp_path):
     assert pickle.loads(pickle.dumps(space)) == space
     assert {len(column) for column in read.columns().values()} == {space.n_positions}
     assert space.describe() in repr(space)
-
-
-def test_every_kind_has_every_part():
-    assert {make().kind for make in SPACES.values()} == set(KINDS)
-    for make in SPACES.values():
-        space = make()
-        assert isinstance(space, Space)
-        assert space.base.base is space.base
-        assert (space.base is space) == (space.kind != "regions")
-        edges = np.asarray(space.edges)
-        assert edges.shape[0] == 2
-        assert ((edges >= 0) & (edges < space.n_positions)).all()
-        assert space.points is None or space.points.shape == (space.n_positions, 3)
+    assert isinstance(space, Space)
+    assert space.kind in KINDS
+    assert (space.base is space) == (space.kind != "regions")
+    edges = np.asarray(space.edges)
+    assert edges.shape[0] == 2
+    assert ((edges >= 0) & (edges < space.n_positions)).all()
+    assert space.points is None or space.points.shape == (space.n_positions, 3)
 
 
 def test_spaces_differ_in_kind_and_content():
+    assert {make().kind for make in SPACES.values()} == set(KINDS)
     assert volume() != volume((4, 4, 5))
     assert volume() != regions()
     assert FeatureSpace(None, 2) != FeatureSpace(["a", "b"], 2)
     with pytest.raises(dataclasses.FrozenInstanceError, match="affine"):
         volume().affine = np.eye(4)
-
-
-def test_positions_are_counted_in_words():
-    assert VolumeSpace(np.ones((1, 1, 2)), AFFINE).describe() == "2 voxels"
-    assert VolumeSpace(np.ones((1, 1, 1)), AFFINE).describe() == "1 voxel"
-    assert surface().describe() == "9 vertices"
     keep = {"left": np.eye(5)[0], "right": np.zeros(6)}
-    assert dataclasses.replace(surface(), mask=keep).describe() == "1 vertex"
+    for space, words in (
+        (VolumeSpace(np.ones((1, 1, 2)), AFFINE), "2 voxels"),
+        (VolumeSpace(np.ones((1, 1, 1)), AFFINE), "1 voxel"),
+        (surface(), "9 vertices"),
+        (dataclasses.replace(surface(), mask=keep), "1 vertex"),
+    ):
+        assert space.describe() == words
+
+
+def test_voxels_have_places_a_size_and_images():
+    space = volume()
+    expected = nibabel.affines.apply_affine(AFFINE, np.argwhere(space.mask))
+    assert_allclose(space.points, expected, rtol=1e-12, atol=1e-12)
+    columns = space.columns()
+    assert list(columns) == ["x", "y", "z"]
+    assert_allclose(columns["y"], expected[:, 1], rtol=1e-12, atol=1e-12)
+    assert_allclose(space.voxel_size, 24.0, rtol=1e-12)
+    numbers = np.arange(space.n_positions)
+    img = space.to_img(numbers, outside=-1)
+    assert_array_equal(img.affine, AFFINE)
+    assert img.get_data_dtype() == np.float32
+    assert (img.get_fdata()[~space.mask] == -1).all()
+    assert img.header.get_xyzt_units()[0] == "mm"
+    whole = space.to_img(numbers, dtype=np.int32)
+    assert whole.get_data_dtype() == np.int32
+    assert_array_equal(np.asarray(whole.dataobj)[space.mask], numbers)
 
 
 # ----------------------------------------------------------------------- CIFTI files
@@ -162,25 +176,6 @@ def test_without_a_mesh_the_cortex_has_no_places():
     assert [*alone.columns()] == ["structure", "vertex"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"mask": [True]}, "A mask of 5 grayordinates needs one value each"),
-        ({"vertex": [2, 0, 3, -1, -1]}, "must lie on its surfaces"),
-        ({"vertex": [2, 2, 1, -1, -1]}, "every vertex and voxel once"),
-        ({"voxel": [[-1] * 3] * 3 + [[0, 0, 0]] * 2}, "every vertex and voxel once"),
-        ({"shape": [1, 1, 1]}, "must lie in its grid"),
-        ({"affine": None}, "must lie in its grid"),
-        ({"structure": [0, 0, 0, 1]}, "need a structure, a vertex and a voxel"),
-        ({"structure": [0, 0, 0, 1, 2]}, "need a structure, a vertex and a voxel"),
-        ({"coordinates": {"left": np.eye(3)[:2]}}, "mesh has 2 vertices.*3"),
-    ],
-)
-def test_grayordinates_must_belong_together(changes, match):
-    with pytest.raises(ValueError, match=match):
-        dataclasses.replace(grayordinates(), **changes)
-
-
 def test_parcels_keep_where_they_are():
     axis = parcels().axis()
     assert axis.name.tolist() == ["A", "B"]
@@ -189,8 +184,6 @@ def test_parcels_keep_where_they_are():
     assert axis.vertices[1][left].tolist() == [1]
     assert axis.voxels[1].tolist() == [[1, 0, 0]]
     assert axis.nvertices == {left: 3}
-    with pytest.raises(ValueError, match="in one of the parcels"):
-        dataclasses.replace(parcels(), parcel=[0, 0, 1, 2])
 
 
 # --------------------------------------------------------------------------- volumes
@@ -210,47 +203,6 @@ def test_voxels_are_in_the_order_of_nilearn():
     )
 
 
-def test_voxels_have_places_and_a_size():
-    space = volume()
-    expected = nibabel.affines.apply_affine(AFFINE, np.argwhere(space.mask))
-    assert_allclose(space.points, expected, rtol=1e-12, atol=1e-12)
-    columns = space.columns()
-    assert list(columns) == ["x", "y", "z"]
-    assert_allclose(columns["y"], expected[:, 1], rtol=1e-12, atol=1e-12)
-    assert space.voxel_size == pytest.approx(24.0, rel=1e-12)
-
-
-def test_volume_image_has_the_affine_the_type_and_the_outside():
-    space = volume()
-    img = space.to_img(np.arange(space.n_positions), outside=-1)
-    assert_array_equal(img.affine, AFFINE)
-    assert img.get_data_dtype() == np.float32
-    assert (img.get_fdata()[~space.mask] == -1).all()
-    assert img.header.get_xyzt_units()[0] == "mm"
-    whole = space.to_img(np.arange(space.n_positions), dtype=np.int32)
-    assert whole.get_data_dtype() == np.int32
-    written = np.asarray(whole.dataobj)[space.mask]
-    assert_array_equal(written, np.arange(space.n_positions))
-
-
-def test_values_must_fit_the_positions():
-    with pytest.raises(ValueError, match=r"each of the 2 features, shape \(2,\); got"):
-        FeatureSpace(["a", "b"], 2).to_img([1.0])
-
-
-@pytest.mark.parametrize(
-    ("mask", "affine", "message"),
-    [
-        (np.ones((2, 2)), np.eye(4), r"shape \(x, y, z\); got \(2, 2\)"),
-        (np.ones((2, 2, 2)), np.eye(3), r"finite array of shape \(4, 4\)"),
-        (np.ones((2, 2, 2)), np.full((4, 4), np.nan), r"finite array of shape"),
-    ],
-)
-def test_bad_volumes_are_refused(mask, affine, message):
-    with pytest.raises(ValueError, match=message):
-        VolumeSpace(mask, affine)
-
-
 # -------------------------------------------------------------------------- surfaces
 
 
@@ -260,50 +212,42 @@ def test_vertices_are_in_the_order_of_nilearn():
     img = space.to_img(values)
     assert isinstance(img, SurfaceImage)
     assert_array_equal(img.data.parts["left"], [1, 0, 2, 3, 4])
+    assert_array_equal(img.data.parts["right"], [5, 0, 6, 7, 8, 9])
     assert img.data.parts["right"].dtype == np.float32
-    masker = SurfaceMasker(
-        space.to_img(np.ones(9), dtype=np.uint8), standardize=None
-    ).fit()
+    mask_img = space.to_img(np.ones(9), dtype=np.uint8)
+    masker = SurfaceMasker(mask_img, standardize=None).fit()
     assert_array_equal(masker.transform(img).ravel(), values)
     for part, mesh in img.mesh.parts.items():
         assert_array_equal(mesh.coordinates, space.coordinates[part])
         assert_array_equal(mesh.faces, space.faces[part])
-
-
-def test_vertices_have_hemispheres_numbers_and_places():
-    space = surface()
     columns = space.columns()
     assert list(columns) == ["hemisphere", "vertex", "x", "y", "z"]
     assert columns["hemisphere"].tolist() == ["left"] * 4 + ["right"] * 5
     assert columns["vertex"].tolist() == [0, 2, 3, 4, 0, 2, 3, 4, 5]
     assert_array_equal(columns["x"], columns["vertex"] * 1.5)
-    img = space.to_img(np.arange(9))
-    assert img.data.parts["right"].tolist() == [4, 0, 5, 6, 7, 8]
-
-
-def test_one_hemisphere_is_enough():
-    whole = surface()
-    fields = ("coordinates", "faces", "mask")
-    right = SurfaceSpace(*({"right": getattr(whole, f)["right"]} for f in fields))
+    fields = ("coordinates", "faces", "mask")  # one hemisphere is enough
+    right = SurfaceSpace(*({"right": getattr(space, f)["right"]} for f in fields))
     assert right.to_img(np.arange(5)).data.parts["right"].tolist() == [0, 0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            {"mask": {"left": np.ones(5)}},
-            r"the same parts.* \['left', 'right'\], \['left'",
-        ),
-        ({"coordinates": {}}, r"of the same parts\..*got \[\]"),
-        ({"coordinates": {"top": np.ones((5, 3))}}, "Allowed: 'left', 'right'"),
-        ({"mask": {"left": np.ones(4), "right": np.ones(6)}}, "The left surface needs"),
-        ({"faces": {"left": [[0, 1, 5]], "right": [[0, 1, 2]]}}, "vertices from 0 to"),
-    ],
-)
-def test_bad_surfaces_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(surface(), **change)
+def test_regions_are_painted_and_have_their_centre_of_mass():
+    space = regions()
+    img = space.to_img([0.8, 0.2, np.nan], outside=-1.0)
+    painted = img.get_fdata()[space.base.mask]
+    assert_allclose(painted[space.labels == 8], 0.8, rtol=1e-7, atol=0)
+    assert np.isnan(painted[space.labels == 4]).all()
+    assert (painted[space.labels == 0] == -1).all()
+    assert (img.get_fdata()[~space.base.mask] == -1).all()
+    columns = space.columns()
+    assert list(columns) == ["region", "x", "y", "z"]
+    assert columns["region"].tolist() == ["eight", "two", "four"]
+    for number, label in ((0, 8), (2, 4)):
+        centre = space.base.points[space.labels == label].mean(axis=0)
+        assert_allclose(space.points[number], centre, rtol=1e-12, atol=1e-12)
+    assert np.isnan(space.points[1]).all()  # no voxel of the data
+    space = regions(surface())
+    assert list(space.columns()) == ["region"]
+    assert space.to_img([3, 2, 1]).data.parts["left"].tolist() == [0, 0, 1, 3, 0]
 
 
 # --------------------------------------------------------------------------- regions
@@ -319,45 +263,6 @@ def test_regions_are_painted_with_their_values():
     assert (img.get_fdata()[~space.base.mask] == -1).all()
 
 
-def test_regions_have_their_centre_of_mass():
-    space = regions()
-    columns = space.columns()
-    assert list(columns) == ["region", "x", "y", "z"]
-    assert columns["region"].tolist() == ["eight", "two", "four"]
-    places = space.base.points
-    assert_allclose(
-        space.points[[0, 2]],
-        [
-            places[space.labels == 8].mean(axis=0),
-            places[space.labels == 4].mean(axis=0),
-        ],
-        rtol=1e-12,
-        atol=1e-12,
-    )
-    assert np.isnan(space.points[1]).all()  # no voxel of the data
-
-
-def test_regions_of_a_surface_have_no_place():
-    space = regions(surface())
-    assert list(space.columns()) == ["region"]
-    assert space.to_img([3, 2, 1]).data.parts["left"].tolist() == [0, 0, 1, 3, 0]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"names": ["a", "b"]}, "need one name per id"),
-        ({"labels": [0, 8]}, "labels for each of the"),
-        ({"ids": [8, 8, 4]}, "each used once"),
-        ({"ids": [8, 0, 4]}, "other than 0"),
-        ({"ids": [8, 2, 5]}, "every label must be one of them"),
-    ],
-)
-def test_bad_regions_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(regions(), **change)
-
-
 # -------------------------------------------------------------------------- features
 
 
@@ -367,10 +272,58 @@ def test_features_have_names_or_numbers_but_no_image():
     assert FeatureSpace(None, 3).points is None
     with pytest.raises(ValueError, match=r"no image .* Use result\.to_dataframe\(\)"):
         FeatureSpace(None, 3).to_img(np.ones(3))
+    with pytest.raises(ValueError, match=r"each of the 2 features, shape \(2,\); got"):
+        FeatureSpace(["a", "b"], 2).to_img([1.0])
     with pytest.raises(ValueError, match="2 features need one name each"):
         FeatureSpace(["a"], 2)
-
-
-def test_unknown_spaces_are_refused():
     with pytest.raises(ValueError, match=r"'kind': 'sphere'\. Allowed: 'volume', 'sur"):
         unpack_space({"kind": "sphere"})
+    with pytest.raises(ValueError, match="overlap are no longer supported"):
+        unpack_space(regions().pack() | {"members": np.array([[0, 1], [1, 1]])})
+    assert unpack_space(regions().pack() | {"members": None}) == regions()
+
+
+#: What belongs together, parts that do not, and the message.
+WRONG = [
+    (volume, {"mask": np.ones((2, 2))}, r"shape \(x, y, z\); got \(2, 2\)"),
+    (volume, {"affine": np.eye(3)}, r"finite array of shape \(4, 4\)"),
+    (volume, {"affine": np.full((4, 4), np.nan)}, r"finite array of shape"),
+    (surface, {"mask": {"left": np.ones(5)}}, r"the same parts.* \['left', 'right'\]"),
+    (surface, {"coordinates": {}}, r"of the same parts\..*got \[\]"),
+    (surface, {"coordinates": {"top": np.ones((5, 3))}}, "Allowed: 'left', 'right'"),
+    (
+        surface,
+        {"mask": {"left": np.ones(4), "right": np.ones(6)}},
+        "The left surface needs",
+    ),
+    (
+        surface,
+        {"faces": {"left": [[0, 1, 5]], "right": [[0, 1, 2]]}},
+        "vertices from 0 to",
+    ),
+    (regions, {"names": ["a", "b"]}, "need one name per id"),
+    (regions, {"labels": [0, 8]}, "labels for each of the"),
+    (regions, {"ids": [8, 8, 4]}, "each used once"),
+    (regions, {"ids": [8, 0, 4]}, "other than 0"),
+    (regions, {"ids": [8, 2, 5]}, "every label must be one of them"),
+    (grayordinates, {"mask": [True]}, "A mask of 5 grayordinates needs one value each"),
+    (grayordinates, {"vertex": [2, 0, 3, -1, -1]}, "must lie on its surfaces"),
+    (grayordinates, {"vertex": [2, 2, 1, -1, -1]}, "every vertex and voxel once"),
+    (
+        grayordinates,
+        {"voxel": [[-1] * 3] * 3 + [[0, 0, 0]] * 2},
+        "every vertex and voxel once",
+    ),
+    (grayordinates, {"shape": [1, 1, 1]}, "must lie in its grid"),
+    (grayordinates, {"affine": None}, "must lie in its grid"),
+    (grayordinates, {"structure": [0, 0, 0, 1]}, "need a structure, a vertex and a vo"),
+    (grayordinates, {"structure": [0, 0, 0, 1, 2]}, "need a structure, a vertex and a"),
+    (grayordinates, {"coordinates": {"left": np.eye(3)[:2]}}, "mesh has 2 vertices.*3"),
+    (parcels, {"parcel": [0, 0, 1, 2]}, "in one of the parcels"),
+]
+
+
+@pytest.mark.parametrize(("make", "changes", "message"), WRONG)
+def test_parts_must_belong_together(make, changes, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(make(), **changes)
