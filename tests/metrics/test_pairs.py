@@ -48,7 +48,7 @@ from mvpa_kfda.cli.main import main
 from mvpa_kfda.metrics import pairs
 from mvpa_kfda.utils import memory
 from tests import build, reference
-from tests.inference.test_calibration import PROBLEMS, p_without_ties, simulate
+from tests.build import PROBLEMS, p_without_ties, simulate
 
 BOTH = ["crossnobis", "pairwise_accuracy", *pairs.TABLES.values()]
 LAM = 3.0
