@@ -20,7 +20,7 @@ from mvpa_kfda.inference.prevalence import (
 
 ALPHA = 0.05
 
-# ------------------------------------------------------------------ p-values, the i-test
+# ----------------------------------------------------------------- p-values, the i-test
 
 
 def at_most(below, most):
