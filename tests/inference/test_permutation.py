@@ -526,7 +526,7 @@ def test_group_folds_that_are_blind_permute_whole_groups():
     assert math.comb(12, 6) > 51
 
 
-# ---------------------------------------------------- whether p-values of noise are uniform
+# ------------------------------------------------ whether p-values of noise are uniform
 
 
 def listed(rng):
