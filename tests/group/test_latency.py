@@ -326,53 +326,26 @@ def test_files_and_groups_give_the_same(tmp_path):
         bootstrap_latency(paths[0])
 
 
-@pytest.mark.parametrize(
-    ("make", "options", "message"),
-    [
-        (lambda: subjects(4), {}, r"over 4 subjects has too few .* 5 subjects"),
-        (
-            lambda: build.subjects("DecodingResult", 5),
-            {},
-            r"Latencies are for scores over time .* Deco",
-        ),
-        (
-            lambda: a_group(other=subjects(seed=1)),
-            {},
-            "compares two lists of subjects",
-        ),
-        (a_group, {"metric": "accuracy"}, "A GroupResult has its metric"),
-        (a_group, {"subjects": ["a"]}, "A GroupResult has its metric"),
-        (a_group, {"other": []}, "A GroupResult has its metric"),
-        (
-            subjects,
-            {"labels": ("words", "pictures")},
-            r"labels name results and other; pass other=",
-        ),
-        (
-            subjects,
-            {"other": subjects(seed=1), "labels": ("words", "words")},
-            "Invalid value for 'labels'",
-        ),
-        (
-            subjects,
-            {"other": subjects(7, seed=1), "paired": True},
-            "results has 8 and other 7",
-        ),
-        (
-            subjects,
-            {"other": [a_result(r.scores, TIMES + 0.3) for r in subjects(seed=1)]},
-            r"from 0\.200 to 0\.790 s instead of 60 time",
-        ),
-        (
-            subjects,
-            {"other": [a_result(r.scores, chance=1 / 3) for r in subjects(seed=1)]},
-            "another chance level of 'accuracy'",
-        ),
-    ],
-)
-def test_lists_that_are_refused(make, options, message):
-    with pytest.raises(ValueError, match=message):
-        bootstrap_latency(make(), **options)
+def test_lists_that_are_refused():
+    others, numbers = subjects(seed=1), build.subjects("DecodingResult", 5)
+    late = [a_result(each.scores, TIMES + 0.3) for each in others]
+    thirds = [a_result(each.scores, chance=1 / 3) for each in others]
+    names, pairs = {"labels": ("words", "words")}, {"other": others[:7], "paired": True}
+    for results, options, message in (
+        (subjects(4), {}, r"over 4 subjects has too few .* 5 subjects"),
+        (numbers, {}, r"Latencies are for scores over time .* Deco"),
+        (a_group(other=others), {}, "compares two lists of subjects"),
+        (a_group(), {"metric": "accuracy"}, "A GroupResult has its metric"),
+        (a_group(), {"subjects": ["a"]}, "A GroupResult has its metric"),
+        (a_group(), {"other": []}, "A GroupResult has its metric"),
+        (subjects(), {"labels": ("a", "b")}, "labels name results and other; pass oth"),
+        (subjects(), {"other": others} | names, "Invalid value for 'labels'"),
+        (subjects(), pairs, "results has 8 and other 7"),
+        (subjects(), {"other": late}, r"from 0\.200 to 0\.790 s instead of 60 time"),
+        (subjects(), {"other": thirds}, "another chance level of 'accuracy'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            bootstrap_latency(results, **options)
 
 
 @pytest.mark.parametrize(

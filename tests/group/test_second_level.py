@@ -343,6 +343,11 @@ def told_by(*arguments, **options):
     return " | ".join(str(each.message) for each in told)
 
 
+TEN, FIFTY = {"n_permutations": 10}, {"n_permutations": 50}
+FOUR = "^With 4 subjects the smallest p-value attainable with correction 'none'"
+MORE = "More subjects make it smaller."
+
+
 @pytest.mark.parametrize(
     ("n", "other", "method", "correction", "options", "words"),
     [
@@ -353,36 +358,21 @@ def told_by(*arguments, **options):
             0,
             "prevalence",
             "max",
-            {"n_permutations": 50, "own": 3},
-            "there can be no prevalence bound at 4 positions at",
+            FIFTY | {"own": 3},
+            "no prevalence bound at 4 posi",
         ),
         (
             3,
             0,
             "prevalence",
             "none",
-            {"n_permutations": 50},
-            r"bound cannot exceed 0\.30, so .* More subjects can show it\.$",
+            FIFTY,
+            r"cannot exceed 0\.30, so .* show it\.$",
         ),
         # That the bound is out of reach goes without saying.
-        (
-            3,
-            0,
-            "prevalence",
-            "max",
-            {"n_permutations": 10},
-            "^[^|]* nothing can be significant[^|]*$",
-        ),
+        (3, 0, "prevalence", "max", TEN, "^[^|]* nothing can be significant[^|]*$"),
         (3, 0, "t", "none", {}, "^$"),
-        (
-            4,
-            0,
-            "wilcoxon",
-            "none",
-            {},
-            "^With 4 subjects the smallest p-value attainable with correction 'none' "
-            "is 0.0625, above alpha=0.05.*More subjects make it smaller.$",
-        ),
+        (4, 0, "wilcoxon", "none", {}, f"{FOUR} is 0.0625, above alpha=0.05.*{MORE}$"),
         (4, 0, "wilcoxon", "fdr", {"alternative": "two-sided", "alpha": 0.1}, "0.125"),
         (5, 0, "wilcoxon", "bonferroni", {}, "is 0.125"),  # 4 times 1 of 32
         (5, 0, "wilcoxon", "none", {}, "^$"),
@@ -759,11 +749,6 @@ MASK[2, 2, 1] = MASK[0, 3, 0] = False
 MASK_IMG = Nifti1Image(MASK.astype(np.uint8), AFFINE)
 
 
-def near(n_permutations):
-    """Four standard errors of the difference of two proportions."""
-    return {"rtol": 0, "atol": 4 * np.sqrt(0.5 / n_permutations)}
-
-
 #: How to make a result of a kind of map, and which positions MNE-Python is to take for
 #: neighbours; None is the lattice.
 MAPS = {
@@ -771,7 +756,6 @@ MAPS = {
     "lattice": ("TimeFrequencyResult", (6, 6), None),
     "voxels": ("VolumeResult", (46,), coo_array(grid_to_graph(*MASK.shape, mask=MASK))),
 }
-over_maps = pytest.mark.parametrize("kind", MAPS)
 
 
 def group_of(kind, n_subjects, mean=0.02, seed=4):
@@ -795,96 +779,34 @@ def flip(differences):
         yield np.reshape(signs, (-1, *[1] * (differences.ndim - 1))) * differences
 
 
-def tolerance(correction):
-    """Return how close p-values are to those of MNE-Python."""
-    return OF_RANKS if correction == "tfce" else EXACT
-
-
 def share_as_large(maxima, values):
     """Return p-values of values (V,) against all maxima (P + 1,), ties but rounding."""
     return np.mean(maxima >= values[..., np.newaxis] * (1 - 1e-9), axis=-1)
 
 
-def by_mne(differences, kind, correction, alternative, **options):
-    """Run MNE-Python; return its maps of values to compare, and all that it returns.
-
-    The values are masses of clusters or TFCE scores, 0 where there is none.
-    """
-    two_sided = alternative == "two-sided"
-    height = stats.t.isf(LEVEL / (2 if two_sided else 1), len(differences) - 1)
-    returned = permutation_cluster_1samp_test(
-        -differences if alternative == "less" else differences,
-        threshold={"start": 0, "step": STEP} if correction == "tfce" else height,
-        tail=0 if two_sided else 1,
-        adjacency=MAPS[kind][2],
-        out_type="indices",
-        verbose=False,
-        **options,
-    )
-    statistic, clusters = returned[:2]
-    values = np.zeros(statistic.shape)
-    for cluster in clusters:
-        values[cluster] = np.abs(statistic[cluster].sum())
-    return values, returned
-
-
 @pytest.mark.some(2)
-@over_maps
+@pytest.mark.parametrize("kind", MAPS)
 @pytest.mark.parametrize("correction", OF_MNE)
 def test_two_sided_p_values_are_those_of_mne(kind, correction):
     results, differences = group_of(kind, 7)
     group = group_inference(
         results, "sign-flip", correction, alternative="two-sided", threshold=LEVEL
     )
-    _, (_, clusters, cluster_p, _) = by_mne(
-        differences, kind, correction, "two-sided", n_permutations=2**7
+    height = stats.t.isf(LEVEL / 2, 6)
+    _, clusters, cluster_p, _ = permutation_cluster_1samp_test(
+        differences,
+        threshold={"start": 0, "step": STEP} if correction == "tfce" else height,
+        adjacency=MAPS[kind][2],
+        out_type="indices",
+        n_permutations=2**7,
+        verbose=False,
     )
     expected = np.ones(differences[0].shape)
     for cluster, p in zip(clusters, cluster_p, strict=True):
         expected[cluster] = p
     assert len(np.unique(expected)) > 3
-    assert_allclose(group.pvalues(), expected, **tolerance(correction))
-
-
-@pytest.mark.some(2)
-@pytest.mark.filterwarnings("ignore:No clusters found:RuntimeWarning")
-@over_maps
-@pytest.mark.parametrize("correction", OF_MNE)
-@pytest.mark.parametrize("alternative", ["greater", "less"])
-def test_one_sided_p_values_are_those_of_mne_on_every_flip(
-    kind, correction, alternative
-):
-    # For one side MNE-Python itself lists the data twice and the flip of all subjects
-    # not at all.
-    mean = -0.02 if alternative == "less" else 0.02
-    results, differences = group_of(kind, 5, mean)
-    options = {"alternative": alternative, "threshold": LEVEL}
-    group = group_inference(results, "sign-flip", correction, **options)
-    maps = [
-        by_mne(flipped, kind, correction, alternative, n_permutations=1)[0]
-        for flipped in flip(differences)
-    ]
-    maxima = np.array([values.max() for values in maps])
-    expected = share_as_large(maxima, maps[0])
-    assert len(np.unique(expected)) > 3
-    assert_allclose(group.pvalues(), expected, **tolerance(correction))
-
-
-@pytest.mark.some(2)
-@pytest.mark.parametrize("alternative", ["greater", "less"])
-@pytest.mark.parametrize("correction", OF_MNE)
-def test_flips_that_mne_draws_give_close_p_values(correction, alternative):
-    mean = -0.03 if alternative == "less" else 0.03
-    results, differences = group_of("lattice", 22, mean, seed=1)
-    options = {"n_permutations": 500, "alternative": alternative, "threshold": LEVEL}
-    group = group_inference(results, "sign-flip", correction, random_state=0, **options)
-    values, (*_, maxima) = by_mne(
-        differences, "lattice", correction, alternative, n_permutations=501, seed=0
-    )
-    expected = share_as_large(np.abs(maxima), values)
-    assert expected.min() < 0.05
-    assert expected.max() > 0.3
-    assert_allclose(group.pvalues(), expected, **near(500))
+    close = OF_RANKS if correction == "tfce" else EXACT
+    assert_allclose(group.pvalues(), expected, **close)
 
 
 def by_nilearn(differences, alternative, **options):

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 
 from mvpa_kfda import compare, group_inference, searchlight
-from mvpa_kfda.group.second_level import RecombinedNull, draw_recombinations
 from mvpa_kfda.inference.clusters import find_clusters, tfce
 from mvpa_kfda.results.epochs import (
     GeneralizationResult,
@@ -22,7 +21,6 @@ from mvpa_kfda.utils import memory
 from mvpa_kfda.utils.rounding import rounded
 from tests import build
 from tests.build import FREQS, SENSORS, TIMES, clustered, clustered_maps, connected_sets
-from tests.entries import everywhere
 
 pytestmark = pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning")
 
@@ -308,39 +306,26 @@ def test_a_course_has_seconds():
     assert single.loc[0, "places"] == "1 time"
 
 
-POWER = {"freqs": FREQS, "times": TIMES}
-LINKED = {"adjacency": np.array([[4], [5]]), "info_fif": np.empty(0, np.uint8)}
-AT_SENSORS = {"ch_names": SENSORS, "times": TIMES} | LINKED
-PAIRS = {"train_times": TIMES, "test_times": TIMES, "y_test": np.arange(12) % 2}
-
-
-@pytest.mark.parametrize(
-    ("kind", "blob", "fields", "expected"),
-    [
-        (
-            TimeFrequencyResult,
-            [(1, 5), (2, 5)],
-            POWER,
-            [0.0, 0.0, "8 to 16 Hz", (16.0, 0.0)],
-        ),
-        (TimeFrequencyResult, [(1, 5)], POWER, [0.0, 0.0, "8 Hz", (8.0, 0.0)]),
-        (
-            SensorTimeResult,
-            [(5, 5), (4, 5), (4, 6)],
-            AT_SENSORS,
-            [0.0, 0.01, "O1, O2", ("O1", 0.01)],
-        ),
+def test_bands_sensors_and_pairs_of_times_are_named():
+    power = {"freqs": FREQS, "times": TIMES}
+    near = {"adjacency": np.array([[4], [5]]), "info_fif": np.empty(0, np.uint8)}
+    sensors = {"ch_names": SENSORS, "times": TIMES} | near
+    pairs = {"train_times": TIMES, "test_times": TIMES, "y_test": np.arange(12) % 2}
+    band, single, ends = [(1, 5), (2, 5)], [(1, 5)], [(0.0, 0.02), (0.01, 0.02)]
+    places = [(5, 5), (4, 5), (4, 6)]
+    for kind, blob, fields, expected in (
+        (TimeFrequencyResult, band, power, [0.0, 0.0, "8 to 16 Hz", (16.0, 0.0)]),
+        (TimeFrequencyResult, single, power, [0.0, 0.0, "8 Hz", (8.0, 0.0)]),
+        (SensorTimeResult, places, sensors, [0.0, 0.01, "O1, O2", ("O1", 0.01)]),
         (
             GeneralizationResult,
             [(5, 7), (6, 7)],
-            PAIRS,
-            [(0.0, 0.02), (0.01, 0.02), "2 pairs of times", (0.01, 0.02)],
+            pairs,
+            [*ends, "2 pairs of times", (0.01, 0.02)],
         ),
-    ],
-)
-def test_bands_sensors_and_pairs_of_times_are_named(kind, blob, fields, expected):
-    table = two_blobs(kind, [blob], **fields).clusters("max")
-    assert table.loc[0, ["from", "to", "places", "peak"]].tolist() == expected
+    ):
+        table = two_blobs(kind, [blob], **fields).clusters("max")
+        assert table.loc[0, ["from", "to", "places", "peak"]].tolist() == expected
 
 
 def test_clusters_of_brains_have_millimetres():
@@ -363,7 +348,7 @@ def test_clusters_of_brains_have_millimetres():
     assert [len(text.split(", ")) for text in names["places"]] == [*names["size"]]
 
 
-def test_features_without_names_or_places_are_counted():
+def test_features_without_names_and_places_are_counted():
     X, codes = build.features((8, 8), 4, separation=3.0)
     options = {"adjacency": build.chain(4), "n_permutations": 39, "cv": 4}
     result = searchlight(X, codes, standardize=False, random_state=0, **options)
@@ -380,25 +365,6 @@ def test_without_clusters_the_table_is_empty():
             assert list(table.columns) == COLUMNS + TRUE
             assert len(table) == 0
             assert table["p"].dtype == float
-
-
-@everywhere
-def test_every_entry_has_a_table_or_says_why_not(entry):
-    result = entry(reg=0.3, n_permutations=29, random_state=0)
-    if not result.axes:
-        with pytest.raises(ValueError, match="a single position, which has no clust"):
-            result.clusters()
-        return
-    if result.nulls:
-        table = result.clusters(threshold=0.4)
-    else:  # of images only a summary is kept
-        with pytest.raises(ValueError, match="needs the whole null"):
-            result.clusters()
-        table = result.clusters("max", alpha=0.9)
-        assert table["mass"].isna().all()
-    assert list(table.columns) == COLUMNS + (TRUE if result.nulls else [])
-    assert len(table) > 0
-    assert table["p"].is_monotonic_increasing
 
 
 @pytest.mark.parametrize("kind", ["GeneralizationResult", "VolumeResult"])
@@ -472,36 +438,6 @@ def test_groups_have_clusters_of_their_statistic(kind, method):
     assert len(group.clusters()) > 0
 
 
-@pytest.mark.some(2)
-@pytest.mark.parametrize("kind", ["times", "voxels", "map of others", "map"])
-@pytest.mark.parametrize("method", ["prevalence", "bootstrap"])
-def test_clusters_of_recombined_maps_are_standardised(kind, method):
-    subjects = [clustered(kind, seed) for seed in range(4)]
-    options = {"threshold": 0.2, "random_state": 3, "n_permutations": 99}
-    group = group_inference(subjects, method, ["cluster", "tfce"], **options)
-    draws = draw_recombinations([60] * 4, 99, 3)
-    statistic = {"prevalence": "min", "bootstrap": "mean"}[method]
-    scores = np.array([one.scores for one in subjects]).reshape(4, -1)
-
-    def z_of_group(nulls):
-        flat = [one.reshape(len(one), -1) for one in nulls]
-        null = RecombinedNull(scores, flat, draws, statistic)
-        return standardised(null.observed, null[:]).reshape(group.statistic.shape)
-
-    z = z_of_group([one.null for one in subjects])
-    if "map" in kind:
-        other = z_of_group([one.second_nulls["accuracy"] for one in subjects])
-        z = nearest_to_zero(z, other, exempt_in(subjects[0]))
-    near = build.near_in(subjects[0])
-    rows = rows_of_group(group, "cluster", z, stats.norm.isf(0.2), near)
-    assert_rows(group.clusters(), rows)
-    assert len(rows) > 0
-    without = group_inference(subjects, method, "max", **options)
-    table = without.clusters(alpha=0.95)
-    assert table["mass"].isna().all()
-    assert len(table) > 0
-
-
 def test_clusters_of_the_bootstrap_by_false_discovery():
     subjects = [clustered("voxels", seed) for seed in range(4)]
     options = {"threshold": 0.2, "random_state": 3, "n_permutations": 99}
@@ -545,15 +481,6 @@ def test_the_peak_is_the_highest_score_and_its_row_of_the_table(kind):
     assert result.peak() == table.iloc[[best]].to_dict("records")[0]
     assert result.peak("none")["accuracy"] == np.nanmax(result.scores)
     assert "p_none" not in result.peak("none")
-
-
-def test_the_peak_of_a_group():
-    group = build.group("TimeResult", correction="max")
-    best = int(np.argmax(group.scores))
-    peak = group.peak()
-    assert peak["time"] == group.times[best]
-    assert peak["accuracy"] == group.scores[best]
-    assert peak["p_max"] == group.pvalues("max")[best]
 
 
 def test_the_peak_of_a_difference_may_be_below_zero():

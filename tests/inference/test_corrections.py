@@ -382,19 +382,6 @@ def test_several_tests_on_a_graph_and_in_summaries():
                 assert_allclose(p, expected, **CLOSE)
 
 
-def test_a_cell_far_from_an_island_lends_it_no_mass():
-    """What one test finds, and the other does not, carries no cell along."""
-    z = np.zeros((2, 3, 7))
-    z[0, 1], z[1, 1] = [3, 3, 3, 3, 3, 0, 3], [3, 0, 0, 0, 3, 0, 3]
-    rng = np.random.default_rng(0)
-    nulls = [Null(each, rng.normal(size=(99, 3, 7)), height=1.6) for each in z]
-    p = correct(nulls, "cluster")
-    alone = [correct(null, "cluster") for null in nulls]
-    assert alone[0][1, 0] == alone[0][1, 4] < alone[0][1, 6]
-    assert p[1, 0] == p[1, 4] == p[1, 6] > 5 * alone[0][1, 0]
-    assert (p[1, 1:4] == 1).all()
-
-
 def test_two_tests_that_find_opposite_effects_find_nothing():
     observed = np.array([[3.0, 3.0, -2.0, 2.0], [-2.5, 1.0, -4.0, -9.0]])
     exempt = None, np.array([False, False, False, True])
@@ -442,26 +429,14 @@ BROKEN = np.where(NULL == NULL[3, 1, 1], np.nan, NULL)
         (lambda: p_values([0.5], np.empty((0, 1))), "n_permutations=1000"),
         (lambda: p_values([0.5, np.nan], np.ones((3, 2))), "NaN or infinite"),
         (lambda: p_values([0.5, 0.5], [[0.5, -np.inf]]), "NaN or infinite"),
-        (
-            lambda: p_values([0.5, 0.5], np.ones(3)),
-            r"\(P, \*observed.shape\); got null \(3,\)",
-        ),
+        (lambda: p_values([0.5, 0.5], np.ones(3)), r"shape\); got null \(3,\)"),
         (lambda: p_values(0.5, 0.5), r"observed \(\)"),
+        (lambda: p_values(OBSERVED, NULL, "both"), r"'both'. Allowed: 'greater', 'l"),
+        (lambda: corrected_p_values(OBSERVED, NULL, "holms"), "'holms'. Allowed: 'no"),
+        (lambda: corrected_p_values(OBSERVED, NULL[:0]), "There are no permutations"),
         (
-            lambda: p_values(OBSERVED, NULL, alternative="both"),
-            r"'both'. Allowed: 'greater', 'less', 't",
-        ),
-        (
-            lambda: corrected_p_values(OBSERVED, NULL, "holms"),
-            r"'correction': 'holms'. Allowed: 'none', 'ma",
-        ),
-        (
-            lambda: corrected_p_values(OBSERVED, NULL[:0], "max"),
-            "There are no permutations",
-        ),
-        (
-            lambda: Null(OBSERVED.ravel(), Lazy(NULL)),
-            r"got null \(29, 4, 3\) and observed \(12,\)",
+            lambda: Null(OBSERVED[0], Lazy(NULL)),
+            r"got null \(29, 4, 3\) and observed \(",
         ),
         (lambda: Null(OBSERVED, Lazy(BROKEN)), "NaN or infinite"),
         (lambda: smallest_p_value(-1), "Invalid value for 'n_permutations'"),

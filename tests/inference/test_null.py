@@ -234,39 +234,29 @@ BROKEN = [np.where(NULL == NULL[7, 1, 2], bad, NULL) for bad in (np.nan, np.inf)
 KEPT_AT = summarize_null(OBSERVED, NULL, with_clusters=True, threshold=0.1)
 
 
+def p_of(observed, null, *correction, **options):
+    return lambda: corrected_p_values(observed, null, *correction, **options)
+
+
+def summary_of(null, **options):
+    return lambda: summarize_null(OBSERVED, null, **options)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: corrected_p_values(OBSERVED, KEPT_AT, "cluster"),
-            r"threshold=0.1, and only.*got 0.05.*null='f",
-        ),
-        (
-            lambda: corrected_p_values(OBSERVED, KEPT_AT, "cluster", threshold=0.6),
-            r"Invalid value for 'threshold': 0\.6",
-        ),
-        (
-            lambda: corrected_p_values(OBSERVED.T, KEPT_AT),
-            r"positions \(3, 4\), observed has shape \(4",
-        ),
-        (
-            lambda: corrected_p_values(OBSERVED, KEPT_AT, "sidak"),
-            r"'correction': 'sidak'\. Allowed: 'none', '",
-        ),
-        (lambda: corrected_p_values(OBSERVED * np.nan, KEPT_AT), "NaN or infinite"),
-        (
-            lambda: summarize_null(OBSERVED, NULL, threshold=-1),
-            "Invalid value for 'threshold': -1",
-        ),
-        (lambda: summarize_null(OBSERVED, NULL[:0]), "There are no permutations"),
-        (lambda: summarize_null(OBSERVED, BROKEN[0]), "NaN or infinite"),
-        (lambda: summarize_null(OBSERVED, np.float32(BROKEN[1])), "NaN or infinite"),
-        (lambda: summarize_null(OBSERVED, -BROKEN[1]), "NaN or infinite"),
-        (
-            lambda: summarize_null(OBSERVED, NULL, exempt=np.ones(3, bool)),
-            "Invalid value for 'exempt'",
-        ),
-        (lambda: p_values(1e300, np.ones(3, dtype=np.float32)), "NaN or infinite"),
+        (p_of(OBSERVED, KEPT_AT, "cluster"), r"threshold=0.1, and only.*got 0.05.*='f"),
+        (p_of(OBSERVED, KEPT_AT, "cluster", threshold=0.6), r"'threshold': 0\.6"),
+        (p_of(OBSERVED.T, KEPT_AT), r"positions \(3, 4\), observed has shape \(4"),
+        (p_of(OBSERVED, KEPT_AT, "sidak"), r"'correction': 'sidak'\. Allowed: 'none'"),
+        (p_of(OBSERVED * np.nan, KEPT_AT), "NaN or infinite"),
+        (summary_of(NULL, threshold=-1), "Invalid value for 'threshold': -1"),
+        (summary_of(NULL[:0]), "There are no permutations"),
+        (summary_of(BROKEN[0]), "NaN or infinite"),
+        (summary_of(np.float32(BROKEN[1])), "NaN or infinite"),
+        (summary_of(-BROKEN[1]), "NaN or infinite"),
+        (summary_of(NULL, exempt=np.ones(3, bool)), "Invalid value for 'exempt'"),
+        (p_of(1e300, np.ones(3, dtype=np.float32)), "NaN or infinite"),
     ],
 )
 def test_what_a_summary_does_not_tell(call, message):
