@@ -76,17 +76,6 @@ def test_min_duration_passes_over_short_excursions():
     assert np.isnan(find(course, times, min_duration=0.31)[0])  # takes four of 0.1 s
 
 
-def test_two_samples_are_never_an_onset():
-    times = np.arange(8) / 100
-    course = 0.5 + np.array([0, 0.3, 0.3, 0, 0.4, 0.4, 0.4, 0])
-    assert find(course, times, min_duration=0.02)[0] > 0.03
-    # Nor is less than the default duration, whatever the number of samples.
-    times = np.arange(0, 0.3, 0.005)
-    course = 0.5 + 0.1 * ((times > 0.049) & (times < 0.092)) + 0.1 * (times > 0.2)
-    latency = bootstrap_latency(copies(course, times), n_bootstraps=100)
-    assert latency.onset > 0.19
-
-
 def copies(course, times=TIMES, n=5):
     """Return results that differ by very little."""
     return [a_result(course + 1e-9 * i, times) for i in range(n)]
@@ -375,19 +364,6 @@ def test_invalid_arguments(options, message):
         bootstrap_latency(subjects(), **options)
 
 
-def test_pairs_need_the_same_subjects_in_the_same_order(tmp_path):
-    results, late = subjects(), subjects(seed=1)
-    first = files(results, tmp_path, "sub-{}_a.h5")
-    second = files(late, tmp_path, "sub-{}_b.h5")
-    options = {"paired": True, "n_bootstraps": 100}
-    assert abs(bootstrap_latency(first, other=second, **options).onset) < 0.02
-    with pytest.raises(ValueError, match="number 1 is 'sub-7' instead of 'sub-0'"):
-        bootstrap_latency(first, other=second[::-1], **options)
-    others = files(late, tmp_path, "sub-1{}_b.h5")
-    with pytest.raises(ValueError, match="number 1 is 'sub-10' instead of 'sub-0'"):
-        bootstrap_latency(first, other=others, **options)
-
-
 def test_metric_without_chance_needs_a_baseline():
     results = [a_result(each.scores, metric="r2", chance=np.nan) for each in subjects()]
     with pytest.raises(ValueError, match=r"'r2' has no chance level .* Pass baseline="):
@@ -462,14 +438,6 @@ def test_an_onset_at_the_start_of_the_window_warns():
     for one, two in ((subjects(), late), (late, subjects())):
         (text,) = warnings_of(one, other=two, window=(0.18, 0.45))
         assert text.startswith("In 100 %")
-
-
-def test_analyses_may_differ_between_two_lists():
-    ours = [replace(r, parameters={"kernel": {"name": "Linear"}}) for r in subjects()]
-    others = [replace(r, parameters={"kernel": "RBF()"}) for r in subjects(seed=1)]
-    assert warnings_of(ours, other=others) == []
-    (text,) = warnings_of([*ours[:-1], others[-1]])
-    assert "kernel (RBF() instead of Linear())" in text
 
 
 def test_the_first_of_equal_peaks_is_the_peak():

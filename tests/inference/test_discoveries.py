@@ -327,9 +327,6 @@ def test_groups_have_bounds(tmp_path, method, kind):
     by_labels = method in ("prevalence", "bootstrap")
     n_tests = 2 if kind == "GeneralizationResult" and by_labels else 1
     assert len(group.ranks) == n_tests
-    if method in ("bootstrap", "sign-flip"):  # others have p-values that are exact
-        p = group.pvalues("none") * (group.n_permutations + 1)
-        assert_array_equal(np.round(p), np.max(group.ranks, axis=0))
     table = group.clusters("max", alpha=0.3)
     for _, row in table.iterrows():
         bound = group.true_discoveries(row, 0.3)
@@ -343,12 +340,11 @@ def test_groups_have_bounds(tmp_path, method, kind):
 @pytest.mark.filterwarnings("ignore:With .* subjects")
 def test_maps_of_many_positions_are_ranked_by_their_first_rows(monkeypatch):
     subjects = build.subjects(n=8, n_permutations=39)
-    whole = group_inference(subjects, "sign-flip", random_state=0, n_permutations=99)
     monkeypatch.setattr("mvpa_kfda.group.second_level._RANKED", 1)
     monkeypatch.setattr("mvpa_kfda.group.second_level._LEAST_RANKED", 99)
     first = group_inference(subjects, "sign-flip", random_state=0, n_permutations=199)
     assert first.n_permutations == 199
-    assert first.rank_statistics.shape == whole.rank_statistics.shape == (1, 100)
+    assert first.rank_statistics.shape == (1, 100)
     assert (first.ranks <= 100).all()
 
 

@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-from nibabel import Nifti1Image
 from scipy.ndimage import gaussian_filter
 from scipy.stats import kstest
 from sklearn.model_selection import (
@@ -29,6 +28,7 @@ from mvpa_kfda.inference.permutation import (
     permute_labels,
 )
 from mvpa_kfda.kfda.folds import Folds, make_folds
+from tests import build
 from tests.build import PROBLEMS, p_without_ties, simulate
 
 SEED = 3
@@ -121,17 +121,12 @@ def test_groups_exchange_their_labels_as_wholes():
 
 def test_free_gives_every_arrangement_the_same_chance():
     codes = np.array([0, 0, 1, 1, 1, 2])
-    folds = make_folds(LeaveOneOut(), codes)
-    found = permute_labels(codes, 5, folds=folds, permute="free", random_state=SEED)
-    assert not found.exact
-    many = np.concatenate(
-        [
-            permute_labels(
-                codes, 58, folds=folds, permute="free", random_state=seed
-            ).labels[1:]
-            for seed in range(200)
-        ]
-    )
+    asked = {"folds": make_folds(LeaveOneOut(), codes), "permute": "free"}
+    drawn = [
+        permute_labels(codes, 58, random_state=seed, **asked) for seed in range(200)
+    ]
+    assert not drawn[0].exact
+    many = np.concatenate([found.labels[1:] for found in drawn])
     counts = np.unique(many, axis=0, return_counts=True)[1]
     assert len(counts) == 60  # 6! / (2! 3! 1!)
     expected = len(many) / 60
@@ -163,25 +158,17 @@ def test_enumeration_equals_brute_force(codes, permute, n_distinct):
         "free": np.zeros(n, int),
     }[permute]
     needed = groups if permute == "within_groups" else None
-    found = permute_labels(
-        codes, n_distinct - 1, folds=folds, groups=needed, permute=permute
-    )
+    asked = {"folds": folds, "groups": needed, "permute": permute, "random_state": SEED}
+    found = permute_labels(codes, n_distinct - 1, **asked)
     assert found.exact
     assert (found.labels[0] == codes).all()
     assert len(found.labels) == n_distinct
     assert set(rows(found.labels)) == rearrangements(codes, blocks)
     assert len(set(rows(found.labels))) == n_distinct
     # More permutations than there are change nothing; one fewer is drawn at random.
-    more = permute_labels(codes, 5000, folds=folds, groups=needed, permute=permute)
+    more = permute_labels(codes, 5000, **asked)
     np.testing.assert_array_equal(more.labels, found.labels)
-    fewer = permute_labels(
-        codes,
-        n_distinct - 2,
-        folds=folds,
-        groups=needed,
-        permute=permute,
-        random_state=SEED,
-    )
+    fewer = permute_labels(codes, n_distinct - 2, **asked)
     assert not fewer.exact
     assert len(fewer.labels) == n_distinct - 1
     assert set(rows(fewer.labels)) < set(rows(found.labels))
@@ -213,16 +200,6 @@ def test_many_blocks_that_allow_one_order_only():
     ]  # fmt: skip
 
 
-def test_count_of_large_problems_does_not_overflow():
-    codes = balanced(3000, 7)
-    folds = make_folds(10, codes)
-    options = {"permute": "within_folds", "random_state": SEED}
-    assert not permute_labels(codes, 5, folds=folds, **options).exact
-
-
-# --------------------------------------------------------------------- seeds and layout
-
-
 def test_layout_and_type():
     for n_classes, dtype in [(2, np.int8), (128, np.int8), (129, np.int16)]:
         codes = balanced(4 * n_classes, n_classes)
@@ -234,14 +211,13 @@ def test_layout_and_type():
             assert found.labels.dtype == dtype
             assert found.labels.flags.c_contiguous
             np.testing.assert_array_equal(found.labels[0], codes)
-
-
-def test_the_input_is_not_changed():
-    codes = balanced(30)
-    before = codes.copy()
-    found = permute_labels(codes, 5, folds=make_folds(5, codes), random_state=SEED)
-    found.labels[:] = 0
-    np.testing.assert_array_equal(codes, before)
+    found.labels[:] = 0  # which does not change the input
+    np.testing.assert_array_equal(codes, balanced(4 * n_classes, n_classes))
+    codes = balanced(3000, 7)  # whose arrangements are too many for a number
+    options = {"permute": "within_folds", "random_state": SEED}
+    with pytest.warns(RuntimeWarning, match="independent from trial to trial"):
+        many = permute_labels(codes, 5, folds=make_folds(10, codes), **options)
+    assert not many.exact
 
 
 # --------------------------------------------------------- without folds: other trials
@@ -297,33 +273,18 @@ def test_without_folds_few_arrangements_are_listed():
 # ----------------------------------------------------------------------------- choices
 
 
+BLIND = [3, KFold(2), LeaveOneOut(), TimeSeriesSplit(3), None]
+BLIND += [ShuffleSplit(30, test_size=0.3), RepeatedKFold(n_splits=2, n_repeats=2)]
+
+
 @pytest.mark.parametrize("n_permutations", [9, 100_000])
-@pytest.mark.parametrize(
-    "cv",
-    [
-        3,
-        KFold(2),
-        LeaveOneOut(),
-        ShuffleSplit(30, test_size=0.3, random_state=0),
-        RepeatedKFold(n_splits=2, n_repeats=2, random_state=0),
-        TimeSeriesSplit(3),
-        None,
-    ],
-    ids=repr,
-)
-@pytest.mark.parametrize(
-    ("groups", "scheme"),
-    [
-        (None, "free"),
-        (np.repeat([0, 1, 2], 6), "within_groups"),
-        (np.tile([0, 1], 9), "groups"),
-    ],
-)
+@pytest.mark.parametrize("cv", BLIND, ids=repr)
+@pytest.mark.parametrize("scheme", ["free", "within_groups", "groups"])
 @pytest.mark.filterwarnings("ignore:The labels have only")
-def test_auto_goes_by_the_groups_where_folds_are_blind(
-    groups, scheme, cv, n_permutations
-):
-    codes = np.tile([0, 1], 9)
+def test_auto_goes_by_the_groups_where_folds_are_blind(scheme, cv, n_permutations):
+    codes, groups = np.tile([0, 1], 9), None
+    if scheme == "within_groups":
+        groups = np.repeat([0, 1, 2], 6)
     if scheme == "groups":  # 924 arrangements
         codes, groups = np.repeat(np.tile([0, 1], 6), 2), np.repeat(np.arange(12), 2)
     folds = None if cv is None else make_folds(cv, codes)
@@ -663,27 +624,17 @@ def test_maps_of_noise_that_lasts_are_calibrated():
 @pytest.mark.parametrize("cv", [None, LeaveOneOut()], ids=["runs", "leave one out"])
 def test_searchlights_of_noise_are_calibrated(cv):
     """Smooth noise with drifting runs: any sphere, and the best of them."""
-    affine, n_maps = np.diag([3.0, 3.0, 3.0, 1.0]), 300
-    mask = Nifti1Image(np.ones((6, 6, 6), dtype=np.uint8), affine)
-    groups = np.repeat(np.arange(4), 6)
+    n_maps, groups, affine = 300, np.repeat(np.arange(4), 6), np.diag([3.0, 3, 3, 1])
     found = {"none": [], "max": [], "cluster": [], "tfce": []}
+    options = {"mask_img": build.mask(np.ones((6, 6, 6)), affine), "radius": 4.5}
+    options |= {"groups": groups, "n_permutations": 99, "cv": cv}
     for seed in range(n_maps):
         rng = np.random.default_rng(seed)
         y = np.concatenate([rng.permutation([0, 0, 0, 1, 1, 1]) for _ in range(4)])
-        noise = gaussian_filter(rng.normal(size=(6, 6, 6, 24)), (1, 1, 1, 0))
-        noise += gaussian_filter(rng.normal(size=(6, 6, 6, 4)), (1, 1, 1, 0))[
-            ..., groups
-        ]
-        result = searchlight(
-            Nifti1Image(noise, affine),
-            y,
-            groups=groups,
-            mask_img=mask,
-            radius=4.5,
-            cv=cv,
-            n_permutations=99,
-            random_state=seed,
-        )
+        noise = gaussian_filter(rng.normal(size=(24, 6, 6, 6)), (0, 1, 1, 1))
+        drift = gaussian_filter(rng.normal(size=(4, 6, 6, 6)), (0, 1, 1, 1))
+        image = build.volume(noise + drift[groups], affine)
+        result = searchlight(image, y, random_state=seed, **options)
         for correction, rates in found.items():
             rates.append(np.mean(result.pvalues(correction) <= 0.05))
     # Accuracies are discrete, so that a test may be conservative.
