@@ -18,7 +18,7 @@ from nilearn.maskers import NiftiMasker
 from nilearn.mass_univariate import permuted_ols
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array
 from scipy.stats import binom
 from sklearn.feature_extraction.image import grid_to_graph
 
@@ -30,13 +30,11 @@ from mvpa_kfda.group.second_level import (
     _heights,
     cluster_size_p,
     draw_recombinations,
-    p_of_scores,
     parametric_p,
 )
 from mvpa_kfda.inference.corrections import corrected_p_values
 from mvpa_kfda.inference.exchange import STATISTICS
 from mvpa_kfda.inference.null import ALTERNATIVES
-from mvpa_kfda.inference.prevalence import prevalence_p
 from mvpa_kfda.results.epochs import TimeFrequencyResult
 from tests import build, reference_group
 
@@ -78,6 +76,8 @@ def cases():
     more = [
         ("prevalence", "greater", "one", 40, "voxels"),
         ("bootstrap", "greater", "one", 40, "map of others"),
+        ("bootstrap", "greater", "one", 200, "map"),
+        ("bootstrap", "greater", "one", 40, "voxels"),
         ("wilcoxon", "two-sided", "two", 40, "regions"),
     ]
     return [*build.every_pair(rows), *more]
@@ -448,21 +448,6 @@ def test_few_combinations_are_all_listed_and_many_drawn():
         draw_recombinations([101] * 3, 10, "one")
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_product_over_subjects_is_the_share_of_recombinations(dtype, monkeypatch):
-    scores, nulls = maps_of_subjects("few", (4, 2, 6), dtype)
-    draws = draw_recombinations([4, 2, 6], 47)
-    null = RecombinedNull(scores, nulls, draws, "min")
-    p = p_of_scores(null.observed, nulls)
-    near = 1e-6
-    assert_array_equal(p, reference_group.p_of_subjects(nulls, null.observed, near))
-    assert len({*p.ravel()}) > 5
-    every = corrected_p_values(null.observed, null[:])
-    assert_allclose(prevalence_p(p, 0.0), every, **EXACT)
-    monkeypatch.setattr("mvpa_kfda.utils.memory._BATCH", 4)
-    assert_array_equal(p_of_scores(null.observed, nulls), p)
-
-
 # -------------------------------------------- clusters with a height for each position
 
 
@@ -491,54 +476,6 @@ def means(n_positions, n_permutations=199, seed=0, dtype=float, trials=None):
         rows = rng.binomial(trials, 0.5, rows.shape) / trials
     rows[0, [i for i in (2, 3, 4, 9) if i < n_positions]] += 0.6
     return rows.astype(dtype)
-
-
-def cluster_fdr(rows, level, **more):
-    """Return p-values by the oracle."""
-    null = reference_group.null_of(rows, level=level, **more)
-    return reference_group.cluster_size_fdr([null])
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("trials", [None, 12])
-@pytest.mark.parametrize("threshold", [0.01, 0.05, 0.29])
-def test_clusters_of_own_heights_equal_the_oracle(
-    threshold, trials, dtype, monkeypatch
-):
-    rows = means(12, 99 if threshold > 0.1 else 199, trials=trials, dtype=dtype)
-    found = cluster_size_p([Rows(rows)], threshold)
-    assert_allclose(found, cluster_fdr(rows, threshold), **EXACT)
-    assert (found < 1).sum() >= 3
-    shape, graph = (3, 4), csr_array(grid_to_graph(3, 4))
-    graph.setdiag(0)
-    expected = cluster_fdr(rows.reshape(-1, *shape), threshold)
-    for batch in (10**6, 14):
-        monkeypatch.setattr("mvpa_kfda.utils.memory._BATCH", batch)
-        for how in ({"shape": shape}, {"adjacency": graph}):
-            found = cluster_size_p([Rows(rows)], threshold, **how)
-            assert_allclose(found, expected, **EXACT)
-
-
-@pytest.mark.parametrize("exempt", [False, True])
-def test_clusters_of_two_tests_equal_the_oracle(exempt):
-    shape, found = (5, 6), set()
-    mask = np.zeros(shape, bool)
-    np.fill_diagonal(mask, exempt)
-    for seed in range(6):
-        effect = 2.0 * build.smooth_maps(1, shape, [seed, 9])[0]
-        tests = [build.smooth_maps(40, shape, [seed, k]) for k in range(2)]
-        for rows in tests:
-            rows[0] += effect
-        nulls = [
-            reference_group.null_of(rows, level=0.3, exempt=each)
-            for rows, each in zip(tests, (None, mask), strict=True)
-        ]
-        masks = None, mask.ravel()
-        rows = [Rows(each.reshape(40, -1)) for each in tests]
-        p = cluster_size_p(rows, 0.3, shape=shape, exempt=masks)
-        assert_allclose(p, reference_group.cluster_size_fdr(nulls), **EXACT)
-        found |= set(p)
-    assert len(found) > 3
 
 
 def test_heights_let_no_more_maps_pass_than_allowed():
@@ -585,17 +522,6 @@ def real(n_subjects, n_positions, seed=0):
 
 
 data_of_subjects = pytest.mark.parametrize("data", [real, accuracies])
-
-
-@alternatives
-def test_t_tests_are_those_of_scipy(alternative):
-    first, second = real(9, 20), real(6, 20, seed=1)
-    p = parametric_p(first, alternative=alternative)
-    expected = stats.ttest_1samp(first, 0, alternative=alternative).pvalue
-    assert_allclose(p, expected, rtol=1e-9, atol=0)
-    p = parametric_p(first, second, alternative=alternative)
-    expected = stats.ttest_ind(first, second, alternative=alternative).pvalue
-    assert_allclose(p, expected, rtol=1e-9, atol=0)
 
 
 def signed_rank_p(x, alternative):
@@ -647,15 +573,6 @@ def test_rank_sum_tests_are_those_of_scipy(data, n_first, n_second, alternative)
     for x, y, one in zip(np.round(first, 12).T, np.round(second, 12).T, p, strict=True):
         expected = stats.mannwhitneyu(x, y, alternative=alternative).pvalue
         assert_allclose(one, expected, rtol=1e-9, atol=0)
-
-
-def test_a_position_does_not_change_the_p_values_of_another():
-    differences = np.column_stack([real(8, 1), accuracies(8, 3)])
-    others = np.column_stack([real(6, 1, seed=2), accuracies(6, 3, seed=2)])
-    alone = parametric_p(differences[:, :1], statistic="wilcoxon")
-    assert_array_equal(parametric_p(differences, statistic="wilcoxon")[:1], alone)
-    alone = parametric_p(differences[:, :1], others[:, :1], "wilcoxon")
-    assert_array_equal(parametric_p(differences, others, "wilcoxon")[:1], alone)
 
 
 @pytest.mark.filterwarnings("error")

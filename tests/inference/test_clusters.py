@@ -251,7 +251,7 @@ def assert_rows(table, rows):
         assert_allclose(found, rows, rtol=1e-6, atol=2e-6)
 
 
-@pytest.mark.some(27)
+@pytest.mark.some(60)
 @clustered_maps
 @pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
 @pytest.mark.parametrize("correction", ["cluster", "cluster-size", "max", "tfce"])

@@ -185,22 +185,6 @@ def test_the_smallest_p_value_is_reached_and_not_passed(correction):
     assert isinstance(least, float)
 
 
-def test_a_time_deep_in_a_cluster_needs_less_than_one_at_its_end():
-    """What is just above the threshold counts where no permutation gets."""
-    rows = smooth_rows(1, 200, 60, 0.0)
-    rows[0] = 0
-    rows[0, 20:32] = 2.2
-    p = corrected_p_values(rows[0], rows[1:], "cluster-depth")
-    assert (p[24:28] <= 0.05).all()
-    assert (np.diff(p[20:26]) <= 0).all()
-    assert p[20] > 0.05
-    assert (corrected_p_values(rows[0], rows[1:], "max") > 0.05).all()
-    rows = smooth_rows(0, 50)
-    rows[0, 5:9] += 40
-    p = corrected_p_values(rows[0], rows[1:], "cluster-depth")
-    assert_allclose(p[5:9], np.full(4, 1 / 50), **CLOSE)
-
-
 @pytest.mark.parametrize("effect", [slice(0, 6), slice(25, 30), slice(0, 30)])
 def test_clusters_that_the_window_cuts_are_left_out_and_counted(effect):
     rows = smooth_rows(2, 100)
@@ -258,35 +242,6 @@ def test_tfce_of_equal_scores_is_not_split_by_rounding(scale):
     found = correct(Null(rows[0] * scale, rows[1:] * scale, height=1.8), "tfce")
     assert_array_equal(found, expected)
     assert_allclose(tfce(rows * scale), tfce(rows), rtol=1e-10, atol=0)
-
-
-def test_clusters_do_not_depend_on_unit_or_chance_level():
-    observed, null = noise()
-    observed[5:9] += 0.3
-    for correction in ISLANDS:
-        p = corrected_p_values(observed, null, correction)
-        shift, unit = np.linspace(-3, 3, 20), np.linspace(0.1, 9, 20)
-        moved = corrected_p_values(
-            observed * unit + shift, null * unit + shift, correction
-        )
-        assert_allclose(moved, p, **CLOSE)
-
-
-def test_observed_and_permuted_rows_are_exchangeable():
-    # Each row in turn plays the observed one; the ranks must be those of one list.
-    observed, null = noise((15,), 19, seed=5)
-    rows = np.concatenate([observed[np.newaxis], null])
-    for correction in ("max", "max-step-down", "cluster", "cluster-size", "tfce"):
-        smallest = [
-            corrected_p_values(
-                row, np.delete(rows, i, 0), correction, threshold=0.2
-            ).min()
-            for i, row in enumerate(rows)
-        ]
-        ranks = np.arange(1, 21) / 20
-        assert (np.sort(smallest) >= ranks - 1e-12).all()
-        if correction in ("max", "max-step-down"):
-            assert_allclose(np.sort(smallest), ranks, **CLOSE)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -531,20 +486,6 @@ def test_depths_of_subjects_and_of_comparisons():
     rows = np.vstack([one.scores - other.scores, one.null - other.null]).astype(float)
     expected = p_by_oracle(rows.round(9), "cluster-depth", "two-sided", 0.3)
     assert_allclose(result.pvalues(), expected, **CLOSE)
-
-
-def test_a_summary_says_what_it_lacks(data):
-    kept = generalize_arrays(*data, n_permutations=60, random_state=0, null="max")
-    for name in ("max-step-down", "cluster-size"):
-        with pytest.raises(
-            ValueError, match=rf"'{name}' needs the whole null.*'full', .* in 6 kB\.$"
-        ):
-            kept.pvalues(name)
-    for alternative in ("less", "two-sided"):
-        with pytest.raises(ValueError, match=rf"'{alternative}' needs .*null='full'"):
-            kept.pvalues("max", alternative=alternative)
-    with pytest.raises(ValueError, match=r"'up'. Allowed: 'greater', 'less', 'two-si"):
-        kept.pvalues("max", alternative="up")
 
 
 def test_p_values_in_tables_and_figures(result):

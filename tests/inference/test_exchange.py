@@ -117,29 +117,6 @@ def test_t_is_finite_for_equal_differences_and_zero_for_none():
     assert_allclose(apart.observed, math.sqrt(1 / LEAST_REST), rtol=1e-12, atol=0)
 
 
-def test_the_least_variance_is_that_of_each_flipped_map():
-    """However the data came to be flipped, all maps together are the same ones."""
-    values, signs = alike(5, 6), draw_signs(5, 31)
-
-    def all_maps(values):
-        flips = Exchange(values, signs)
-        maps = np.concatenate([flips.observed[np.newaxis], flips[0:31]])
-        return maps[np.lexsort(maps.T)]
-
-    expected = all_maps(values)
-    for row in signs[::5]:
-        found = all_maps(row[:, np.newaxis] * values)
-        assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
-
-
-def test_scores_in_steps_do_not_rule_the_maximum():
-    """Six subjects with a clear effect, and a place where all are one trial off."""
-    values = np.array([[1, -1, 1, 1, -1, 1], [9, 6, 8, 7, 5, 9]]).T / 20
-    values = np.column_stack([values, accuracies(6, 10, 1, 20) - 0.1])
-    flips = Exchange(values, draw_signs(6, 63))
-    assert (flips[0:63].max(axis=1) >= flips.observed[1] - 1e-9).sum() == 0
-
-
 # --------------------------------------------------------------------------- the draws
 
 

@@ -249,6 +249,8 @@ def summary_of(null, **options):
         (p_of(OBSERVED, KEPT_AT, "cluster", threshold=0.6), r"'threshold': 0\.6"),
         (p_of(OBSERVED.T, KEPT_AT), r"positions \(3, 4\), observed has shape \(4"),
         (p_of(OBSERVED, KEPT_AT, "sidak"), r"'correction': 'sidak'\. Allowed: 'none'"),
+        (p_of(OBSERVED, KEPT_AT, alternative="less"), "'less' needs .*null='full'"),
+        (p_of(OBSERVED, KEPT_AT, alternative="up"), "'up'. Allowed: 'greater', 'less'"),
         (p_of(OBSERVED * np.nan, KEPT_AT), "NaN or infinite"),
         (summary_of(NULL, threshold=-1), "Invalid value for 'threshold': -1"),
         (summary_of(NULL[:0]), "There are no permutations"),

@@ -1,7 +1,6 @@
 """Label permutations: which labels change places, and which scheme is chosen."""
 
 import itertools
-import math
 import warnings
 
 import numpy as np
@@ -476,15 +475,12 @@ def test_bad_codes():
             permute_labels(codes, 2, folds=folds)
 
 
-def test_group_folds_that_are_blind_permute_whole_groups():
-    codes = np.repeat([0, 1] * 6, 3)
-    groups = np.repeat(np.arange(12), 3)
-    for cv in (GroupKFold(4), LeaveOneGroupOut(), KFold(4)):
-        folds = make_folds(cv, codes, groups)
-        found = permute_labels(codes, 50, folds=folds, groups=groups)
-        assert found.scheme == "groups"
-        assert not found.exact
-    assert math.comb(12, 6) > 51
+@pytest.mark.parametrize("cv", [GroupKFold(4), LeaveOneGroupOut()])
+def test_group_folds_are_blind(cv):
+    codes, groups = np.repeat([0, 1] * 6, 3), np.repeat(np.arange(12), 3)
+    folds = make_folds(cv, codes, groups)
+    found = permute_labels(codes, 50, folds=folds, groups=groups)
+    assert (found.scheme, found.exact) == ("groups", False)
 
 
 # ------------------------------------------------ whether p-values of noise are uniform

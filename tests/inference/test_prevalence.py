@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from mvpa_kfda.inference.prevalence import (
 )
 
 ALPHA = 0.05
+FOLDER = Path(__file__).parents[2] / "doc" / "benchmarks"
 
 # ----------------------------------------------------------------- p-values, the i-test
 
@@ -202,3 +205,36 @@ def test_difference_of_shares_equals_numeric_integrals(k, other):
     span = difference.below(np.array([high]))[0] - difference.below(np.array([low]))[0]
     assert_allclose(span, 0.95, rtol=1e-8, atol=0)
     assert low < top < high
+
+
+# ------------------------------------------------------------ how often they are wrong
+
+
+@pytest.fixture
+def studies(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    return import_module("people_studies")
+
+
+def test_majority_is_found_where_two_of_twenty_have_no_effect(studies):
+    found = studies.power(80)
+    assert np.mean(found[3][1]) >= 0.8
+    assert np.mean(found[1][1]) < 0.3
+    assert np.mean(found[3][0]) >= 0.8
+
+
+@pytest.mark.slow
+def test_claims_are_seldom_wrong(studies):
+    n = 60
+    for words, cases in studies.false_majorities(n).items():
+        for case, (at_each, at_any) in cases.items():
+            assert np.mean(at_any) <= stats.binom.isf(1e-5, n, 0.05) / n, (words, case)
+            error = np.std(at_each) / np.sqrt(n)
+            assert np.mean(at_each) <= 0.05 + 5 * error, (words, case)
+    for words, found in studies.posteriors(400).items():
+        assert np.mean(found[None][0]) >= stats.binom.ppf(1e-5, 400, 0.95) / 400, words
+    for words in ("normal", "differences of skewed scores"):
+        missed = studies.intervals(60)[words]
+        for rates in missed.values():
+            assert rates[:, :2].mean(axis=0).sum() <= 0.075
+            assert rates[:, 2].mean() <= stats.binom.isf(1e-5, 60, 0.06) / 60
