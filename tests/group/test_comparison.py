@@ -341,6 +341,8 @@ def test_a_result_says_what_was_compared_and_names_it(pair, tmp_path):
     assert result.parameters["a"] == pair[0].parameters
     assert result.parameters["b"] == pair[1].parameters
     assert result.labels == ("a", "b")
+    assert (result.alpha, result.parameters["threshold"]) == (0.05, 0.05)
+    assert result.alternative == "two-sided"
     assert "In the analysis “" not in methods_text(result)
 
 

@@ -216,6 +216,8 @@ def test_result_is_made_of_the_resamples():
         limits = np.quantile(peaks, [tail, 1 - tail])
         found = bootstrap_latency(results, **options).peak_interval
         assert_allclose(found, limits, rtol=1e-12)
+    asked = RULE | {"min_duration": 0.05, "random_state": 3, "paired": False}
+    assert latency.parameters == asked  # by default
     assert latency.n_without_onset == 0
     assert latency.onset_interval[0] < latency.onset < latency.onset_interval[1]
     again = bootstrap_latency(results, n_bootstraps=500, random_state=3)

@@ -13,17 +13,11 @@ import mne
 import numpy as np
 import pytest
 from mne.stats import permutation_cluster_1samp_test
-from nibabel import Nifti1Image
-from nilearn.maskers import NiftiMasker
-from nilearn.mass_univariate import permuted_ols
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from scipy.sparse import coo_array
 from scipy.stats import binom
-from sklearn.feature_extraction.image import grid_to_graph
 
 from mvpa_kfda import TimeResult, group_inference, methods_text
-from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.group.second_level import (
     METHODS,
     RecombinedNull,
@@ -78,6 +72,7 @@ def cases():
         ("bootstrap", "greater", "one", 40, "map of others"),
         ("bootstrap", "greater", "one", 200, "map"),
         ("bootstrap", "greater", "one", 40, "voxels"),
+        ("sign-flip", "two-sided", "one", 200, "voxels"),
         ("wilcoxon", "two-sided", "two", 40, "regions"),
     ]
     return [*build.every_pair(rows), *more]
@@ -172,7 +167,14 @@ def test_the_number_of_permutations_and_the_seed():
     with pytest.warns(RuntimeWarning, match="prevalence bound"):
         group = group_inference(results)
     assert group.n_permutations == 999  # all there are
-    assert group.parameters["n_permutations"] == 10_000
+    seed = group.parameters["random_state"]
+    by_default = {"method": "prevalence", "correction": ["max"], "alpha": 0.05}
+    by_default |= {"metric": "accuracy", "alternative": "greater", "threshold": 0.05}
+    by_default |= {"n_permutations": 10_000, "random_state": seed, "paired": False}
+    unused = dict.fromkeys(["labels", "order", "hypothesis"])
+    assert group.options == by_default | unused | {"resample": False}
+    brains = [build.clustered("voxels", seed) for seed in range(3)]
+    assert group_inference(brains, "t", "none").options["threshold"] == 0.001
     for method in METHODS:
         n = 8 if method == "i-test" else 5
         results = courses(n)
@@ -598,71 +600,31 @@ def test_few_subjects_of_noise_have_no_tiny_p_values():
     assert (p <= 1e-4).mean() < 1e-3
 
 
-# --------------------------------------- sign flips are those of MNE-Python and nilearn
-#
-# Where a library's flips are all that there are, its p-values are ours. Elsewhere its
-# statistic of each of our flips is, or its random flips are close.
+# ----------------------------------------------- all sign flips are those of MNE-Python
 
 #: Before version 1.13.2 MNE-Python's TFCE did not weigh the heights.
 OF_MNE = ("cluster", "tfce")[: 1 + mne.utils.check_version("mne", "1.13.2")]
 LEVEL = 0.1
 #: MNE-Python's TFCE is a sum over heights, which turns some ranks of flips around.
 STEP, OF_RANKS = 0.1, {"rtol": 0, "atol": 0.1}
-
-AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
-MASK = np.ones((4, 4, 3), dtype=bool)
-MASK[2, 2, 1] = MASK[0, 3, 0] = False
-MASK_IMG = Nifti1Image(MASK.astype(np.uint8), AFFINE)
-
-
-#: How to make a result of a kind of map, and which positions MNE-Python is to take for
-#: neighbours; None is the lattice.
 MAPS = {
-    "line": ("TimeResult", (30,), None),
-    "lattice": ("TimeFrequencyResult", (6, 6), None),
-    "voxels": ("VolumeResult", (46,), coo_array(grid_to_graph(*MASK.shape, mask=MASK))),
+    TimeResult: {"times": np.arange(30) / 10},
+    TimeFrequencyResult: {"freqs": 4.0 + np.arange(6), "times": np.arange(6) / 10},
 }
 
 
-def group_of(kind, n_subjects, mean=0.02, seed=4):
-    """Return results of subjects, and how far they are above chance, (S, map...)."""
-    name, shape, _ = MAPS[kind]
-    rng = np.random.default_rng(seed)
-    scores = rng.normal(mean, 0.1, (n_subjects, *shape)).clip(-0.5, 0.5) + 0.5
-    if kind == "voxels":
-        space = VolumeSpace(MASK, AFFINE)
-        brains = [build.made_of_images(space, s, None, space.edges) for s in scores]
-        return brains, scores - 0.5
-    axes = {"times": np.arange(shape[-1]) / 10, "freqs": np.arange(shape[0]) + 4.0}
-    made = {"TimeResult": TimeResult, "TimeFrequencyResult": TimeFrequencyResult}[name]
-    axes = {each: axes[each] for each in made.axes}
-    return [build.made(made, s, **axes) for s in scores], scores - 0.5
-
-
-def flip(differences):
-    """Yield the differences (S, map...) under all sign flips, as they are first."""
-    for signs in itertools.product([1, -1], repeat=len(differences)):
-        yield np.reshape(signs, (-1, *[1] * (differences.ndim - 1))) * differences
-
-
-def share_as_large(maxima, values):
-    """Return p-values of values (V,) against all maxima (P + 1,), ties but rounding."""
-    return np.mean(maxima >= values[..., np.newaxis] * (1 - 1e-9), axis=-1)
-
-
-@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", MAPS)
 @pytest.mark.parametrize("correction", OF_MNE)
 def test_two_sided_p_values_are_those_of_mne(kind, correction):
-    results, differences = group_of(kind, 7)
-    group = group_inference(
-        results, "sign-flip", correction, alternative="two-sided", threshold=LEVEL
-    )
+    rng, shape = np.random.default_rng(4), [len(each) for each in MAPS[kind].values()]
+    differences = rng.normal(0.02, 0.1, (7, *shape)).clip(-0.5, 0.5)
+    results = [build.made(kind, 0.5 + each, **MAPS[kind]) for each in differences]
+    options = {"alternative": "two-sided", "threshold": LEVEL}
+    group = group_inference(results, "sign-flip", correction, **options)
     height = stats.t.isf(LEVEL / 2, 6)
     _, clusters, cluster_p, _ = permutation_cluster_1samp_test(
         differences,
         threshold={"start": 0, "step": STEP} if correction == "tfce" else height,
-        adjacency=MAPS[kind][2],
         out_type="indices",
         n_permutations=2**7,
         verbose=False,
@@ -673,55 +635,6 @@ def test_two_sided_p_values_are_those_of_mne(kind, correction):
     assert len(np.unique(expected)) > 3
     close = OF_RANKS if correction == "tfce" else EXACT
     assert_allclose(group.pvalues(), expected, **close)
-
-
-def by_nilearn(differences, alternative, **options):
-    """Run nilearn; return its maps (V,) and maxima (P,) by name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a single flip, and of whole numbers
-        return permuted_ols(
-            np.ones((len(differences), 1)),
-            -differences if alternative == "less" else differences,
-            model_intercept=False,
-            two_sided_test=alternative == "two-sided",
-            masker=NiftiMasker(MASK_IMG, standardize=None, reports=False).fit(),
-            output_type="dict",
-            **options,
-        )
-
-
-@cache
-def nilearn_on_every_flip(alternative):
-    """Return subjects, and t, masses of t and sizes of clusters of each flip."""
-    results, differences = group_of(
-        "voxels", 6, -0.02 if alternative == "less" else 0.02
-    )
-    two_sided = alternative == "two-sided"
-    height = stats.t.isf(LEVEL / (2 if two_sided else 1), 5)
-    maps = {"max": [], "cluster": [], "cluster-size": []}
-    for flipped in flip(differences):
-        found = by_nilearn(flipped, alternative, n_perm=1, threshold=LEVEL)
-        t, mass, size = (np.ravel(found[name]) for name in ("t", "mass", "size"))
-        maps["max"].append(np.abs(t) if two_sided else t)
-        # nilearn adds up what is above the threshold, we add up t.
-        maps["cluster"].append(np.abs(mass) + height * np.abs(size))
-        maps["cluster-size"].append(np.abs(size))
-    return results, maps
-
-
-@pytest.mark.some(5)
-@alternatives
-@pytest.mark.parametrize("correction", ["max", "cluster", "cluster-size"])
-def test_p_values_are_those_of_nilearn_on_every_flip(correction, alternative):
-    results, maps = nilearn_on_every_flip(alternative)
-    maps = np.array(maps[correction])
-    group = group_inference(
-        results, "sign-flip", correction, alternative=alternative, threshold=LEVEL
-    )
-    shift = maps.min()  # t may be negative, and ties are a share of what is compared
-    expected = share_as_large((maps - shift).max(axis=1), maps[0] - shift)
-    assert len(np.unique(expected)) > 2
-    assert_allclose(group.pvalues(), expected, **EXACT)
 
 
 # ------------------------------------------------------- how often groups are wrong

@@ -68,21 +68,6 @@ def corrections_of(kind, method="sign-flip"):
     return ["max"] if single else ["max", "cluster", "tfce"]
 
 
-def assert_p_values(result, corrections):
-    """Assert that p-values are in bounds and in order."""
-    # Uncorrected p-values of the minimum are products over subjects.
-    from_theory = result.method in ("t", "wilcoxon")
-    drawn = result.method not in ("t", "wilcoxon", "prevalence", "i-test")
-    least = 1 / (1 + result.n_permutations) if drawn else 0
-    uncorrected = np.asarray(result.pvalues("none"))
-    for name in ("none", "fdr", "bonferroni", *corrections):
-        p = np.asarray(result.pvalues(name))
-        assert p.shape == result.shape
-        assert ((p >= least * (1 - 1e-12)) & (p <= 1) & (p > 0)).all()
-        if name not in ("cluster", "tfce") and not from_theory:
-            assert (p >= uncorrected - 1e-12).all()
-
-
 def assert_survives(result, path):
     """Assert that a result is the same when it is loaded, copied or pickled."""
     result.save(path)
@@ -108,7 +93,6 @@ def test_every_kind_from_files_alone(kind, method, tmp_path):
     group = group_inference(files, method, corrections, **OPTIONS)
     assert list(group.subjects) == [f"sub-0{k}" for k in range(1, 6)]
     first, mean = subjects(kind)[0], np.mean([r.scores for r in subjects(kind)], axis=0)
-    assert_p_values(group, corrections)
     assert_allclose(group.scores, mean, rtol=1e-6, atol=1e-9)
     for name in first.axes:
         assert_array_equal(getattr(group, name), getattr(first, name))
@@ -136,7 +120,6 @@ def test_every_kind_from_files_alone(kind, method, tmp_path):
 def test_two_lists_of_every_kind(kind, paired, method, tmp_path):
     options = OPTIONS | {"other": subjects(kind, 10), "paired": paired}
     group = group_inference(subjects(kind), method, "max", **options)
-    assert_p_values(group, ["max"])
     lists = subjects(kind), subjects(kind, 10)
     one, two = (np.mean([r.scores for r in each], axis=0) for each in lists)
     assert_allclose(group.scores, one - two, rtol=1e-9, atol=1e-12)
@@ -152,7 +135,6 @@ def test_comparisons_of_every_kind(kind, tmp_path):
     one, other = (build.result(kind, n_permutations=39, reg=reg) for reg in (0.3, 30.0))
     corrections = corrections_of(kind)
     result = compare(one, other, correction=corrections)
-    assert_p_values(result, corrections)
     assert_allclose(result.scores, one.scores - other.scores, rtol=0, atol=1e-12)
     assert_survives(result, tmp_path / "comparison.h5")
     one.save(tmp_path / "a.h5")
