@@ -488,6 +488,10 @@ def test_heights_let_no_more_maps_pass_than_allowed():
     rows = Rows(means(8, seed=1))
     rows.observed[:] = 0
     assert_array_equal(cluster_size_p([rows], 0.01), np.ones(8))
+    rows = [Rows(means(12, 99))]  # the share of maps is not cut by rounding
+    assert 0.29 * 100 < 29
+    found, same = (cluster_size_p(rows, level) for level in (0.29, 0.2901))
+    assert_array_equal(found, same)
     single = [Rows(means(3)[:, 2:])]
     assert_array_equal(
         cluster_size_p(single, 0.05, shape=()), cluster_size_p(single, 0.05)

@@ -1,6 +1,8 @@
 """Every correction gives the p-values of the plain oracle, whatever it is asked."""
 
 import itertools
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from scipy import sparse
 from scipy.ndimage import gaussian_filter1d
 
 from mvpa_kfda import compare, decode_arrays, generalize_arrays
+from mvpa_kfda.bids.analyses import ANALYSES
 from mvpa_kfda.inference.clusters import tfce
 from mvpa_kfda.inference.corrections import (
     CORRECTIONS,
@@ -424,6 +427,23 @@ def test_depths_are_for_time_courses(shape, adjacency, what):
     rows = np.random.default_rng(0).normal(size=(10, *shape))
     with pytest.raises(ValueError, match=f"for time courses.*this is {what}.*'max'"):
         corrected_p_values(rows[0], rows[1:], "cluster-depth", adjacency=adjacency)
+
+
+@pytest.mark.parametrize(
+    ("analysis", "sensors"),
+    [("time", False), ("time", True), ("generalization", False)],
+)
+def test_depths_of_other_maps_are_refused_before_anything_is_decoded(analysis, sensors):
+    unused = {name: (name, None, False) for name in ANALYSES[analysis].unused()}
+    config = unused | {
+        "correction": ("correction", ["max", "cluster-depth"], True),
+        "sensors": ("sensors", sensors, sensors),
+    }
+    unit, allowed = SimpleNamespace(datatype="eeg"), analysis == "time" and not sensors
+    message = "cluster-depth is for .*--analysis time"
+    told = pytest.raises(ValueError, match=message) if not allowed else nullcontext()
+    with told:
+        ANALYSES[analysis].check(analysis, unit, config)
 
 
 # ------------------------------------------------------------------------- in results

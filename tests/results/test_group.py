@@ -411,6 +411,11 @@ def test_what_a_group_does_not_tell(made, name, call, message):
         call(made[name])
 
 
+def test_intervals_that_permutations_are_just_enough_for(made):
+    assert np.isfinite(made["comparison"].interval(0.99).low).all()
+    assert np.isfinite(made["sign-flip"].interval(1 - 2 / 128).low).all()
+
+
 # ------------------------------------------------------------------ images and tables
 
 
