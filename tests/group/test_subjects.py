@@ -506,6 +506,7 @@ LACKING = [NAMES, NAMES[1:], [*NAMES[5:], "Oz"]]
 SEEDED = {"cv": CV, "kernel": FUNCTION, "sfreq": 100.0, "n_confounds": 3}
 ALIKE = {"cv": OTHER_CV, "kernel": dict(FUNCTION), "sfreq": 100.0 + 1e-9}
 ALIKE |= {"n_confounds": 4, "n_folds": 6, "random_state": 2, "n_permutations": 7}
+AVERAGES = [{}, *[{"average": n} for n in range(2, 7)]]
 OTHER_FOLDS = {"cv": {"name": "LeaveOneGroupOut"}, "n_confounds": 3}
 CHANGED = (
     r"cv \(LeaveOneGroupOut\(\) instead of KFold\(shuffle=False\)\), confounds \(yes "
@@ -529,6 +530,7 @@ KERNEL = r"kernel \(RBF\(gamma=0.1\) instead of Linear\(\)\)\. If this is not on
         ([{"ch_names": NAMES}, {"ch_names": NAMES[::-1]}], None, ""),
         ([{}, OTHER_FOLDS], None, CHANGED),
         ([{}, *[RBF] * 5], None, "^5 of 6 subjects were.*" + re.escape(INSTEAD)),
+        (AVERAGES, None, r"sub-3: 4 instead of none; and 2 more\)"),
         ([{}, {}, RBF, RBF], 2, ""),  # lists may differ from each other
         ([{}, {}, RBF, {}], 2, "^Subject 4 was analysed differently fro"),
         ([SEEDED, ALIKE], None, ""),
