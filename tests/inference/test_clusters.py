@@ -165,6 +165,7 @@ def test_maps_and_adjacency_are_checked(function):
     for given, message in (
         ([np.where(maps == maps[1, 2], np.nan, maps)], "maps must be finite"),
         ([maps[0]], r"shape \(m, \*positions\).*got \(6,\)"),
+        ([maps[:0]], r"not be empty; got \(0, 6\)"),
         ([maps, np.eye(5)], r"\(6, 6\), one row .* got \(5, 5\)"),
         ([maps, edges((0, 1))], "adjacency must be symmetric"),
     ):
