@@ -27,6 +27,7 @@ from mvpa_kfda import (
 from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.data.volumes import nearest_voxels, take_voxels
 from mvpa_kfda.group.subjects import MAY_DIFFER, NUMBERS, Subjects, join_lists
+from mvpa_kfda.metrics.pairs import TABLES
 from mvpa_kfda.reports import sections
 from mvpa_kfda.reports.page import report
 from mvpa_kfda.reports.summary import word_question
@@ -101,6 +102,17 @@ def test_the_second_test_of_generalization_is_gathered():
         gather([results[0], others[1]])
     with pytest.raises(ValueError, match=r"Subject 2 and the first .* n_permutations"):
         gather([results[0], replace(results[1], second_nulls={})], need_nulls=True)
+
+
+def test_tables_of_pairs_are_means_over_the_first_list():
+    scores = {"scoring": ["accuracy", *TABLES.values()]}
+    results = [timed(seed, reg=0.1, **scores) for seed in range(3)]
+    gathered = gather(results, n_first=2)
+    assert {*gathered.matrices} == {*results[0].matrices} == {*TABLES}
+    for kind, values in gathered.matrices.items():
+        expected = np.mean([each.matrices[kind] for each in results[:2]], axis=0)
+        assert_allclose(values, expected, rtol=1e-6, atol=1e-12)
+    assert_array_equal(gathered.classes, results[0].classes)
 
 
 def save(results, paths):
