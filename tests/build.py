@@ -17,9 +17,20 @@ from mne.time_frequency import EpochsTFRArray
 from nibabel import Nifti1Image
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image, LabelAxis, ScalarAxis
 from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
+from scipy.signal import lfilter
 from scipy.spatial import ConvexHull
+from sklearn.model_selection import (
+    GroupKFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    TimeSeriesSplit,
+)
 
 from mvpa_kfda import (
+    Tuned,
     bootstrap_latency,
     compare,
     cross_validate,
@@ -37,6 +48,13 @@ from mvpa_kfda.decoding import analysis
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import Predictions
 from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.results.epochs import (
+    GeneralizationResult,
+    SensorTimeResult,
+    TimeFrequencyResult,
+    TimeRegressionResult,
+    TimeResult,
+)
 from mvpa_kfda.results.images import VolumeResult
 
 #: Names of classes, in sorted order.
@@ -525,6 +543,226 @@ def saved_in(folder, results):
         files[-1].parent.mkdir()
         each.save(files[-1])
     return files
+
+
+# ------------------------------------------------------------ results with clusters
+
+#: Times and frequencies of these results, and their sensors.
+TIMES, FREQS = np.arange(-5, 20) / 100, np.array([4.0, 8.0, 16.0, 32.0])
+SENSORS = np.array(["Fz", "Cz", "Pz", "Oz", "O1", "O2"])
+
+
+def smooth_maps(n_maps, shape, seed=0):
+    """Return maps (n_maps, positions...) whose neighbours resemble each other."""
+    maps = np.random.default_rng(seed).normal(size=(n_maps, *shape))
+    for axis in range(1, maps.ndim):
+        maps = maps + np.roll(maps, 1, axis)
+    return maps
+
+
+def with_clusters(shape, seed=0, n_permutations=59):
+    """Return scores and null of such maps; the observed one has more to it."""
+    maps = smooth_maps(n_permutations + 1, shape, seed)
+    maps[0] += np.linspace(-1.5, 2.0, maps[0].size).reshape(shape)
+    maps = 0.5 + 0.02 * maps
+    return maps[0], maps[1:]
+
+
+def _clustered_map(seed=0, mode="plain"):
+    second = with_clusters((9, 11), [seed, 1])[1] + 0.01
+    return made(
+        GeneralizationResult,
+        *with_clusters((9, 11), seed),
+        train_times=TIMES[:9],
+        test_times=TIMES[:11],
+        y_test=np.arange(12) % 2,
+        second_nulls={"accuracy": second},
+        parameters={"mode": mode},
+    )
+
+
+def _clustered_brain(space, seed):
+    scores, null = with_clusters((space.n_positions,), seed)
+    scores[::17] = np.nan
+    return made_of_images(space, scores, null, space.edges)
+
+
+def clustered(kind, seed=0):
+    """Return a made result that has clusters, one of CLUSTERED."""
+    numbers = {"classes": np.empty(0), "predicted": np.zeros((25, 12))}
+    linked = np.array([[0, 1, 2, 3, 3, 4], [1, 2, 3, 4, 5, 5]])
+    of_sensors = {"adjacency": linked, "info_fif": np.empty(0, np.uint8)}
+    of_sensors |= {"ch_names": SENSORS, "times": TIMES}
+    course = partial(with_clusters, (25,), seed)
+    return {
+        "times": lambda: made(TimeResult, *course(), times=TIMES),
+        "values": lambda: made(TimeRegressionResult, *course(), times=TIMES, **numbers),
+        "power": lambda: made(
+            TimeFrequencyResult,
+            *with_clusters((4, 25), seed),
+            freqs=FREQS,
+            times=TIMES,
+        ),
+        "sensors": lambda: made(
+            SensorTimeResult, *with_clusters((6, 25), seed), **of_sensors
+        ),
+        "map": lambda: _clustered_map(seed),
+        "map of others": lambda: _clustered_map(seed, "same_trials"),
+        "voxels": lambda: _clustered_brain(volume_space((5, 6, 4)), seed),
+        "vertices": lambda: _clustered_brain(surface_space(), seed),
+        "regions": lambda: _clustered_brain(region_space(30), seed),
+    }[kind]()
+
+
+CLUSTERED = (
+    *("times", "values", "power", "sensors", "map", "map of others"),
+    *("voxels", "vertices", "regions"),
+)
+clustered_maps = pytest.mark.parametrize("kind", CLUSTERED)
+
+
+def near_in(result):
+    """Return a function that tells whether positions, tuples, are neighbours."""
+    pairs = getattr(result, "adjacency", None)
+    near = set() if pairs is None else {tuple(pair) for pair in pairs.T.tolist()}
+    near |= {(j, i) for i, j in near}
+
+    def are_neighbours(one, other):
+        apart = np.abs(np.subtract(one, other))
+        if pairs is None:
+            return apart.sum() == 1
+        linked = (one[0], other[0]) in near and one[1:] == other[1:]
+        return linked or (one[0] == other[0] and apart.sum() == 1)
+
+    return are_neighbours
+
+
+def connected_sets(inside, are_neighbours):
+    """Return the connected sets of positions, each a list of tuples, by a walk."""
+    waiting, found = set(map(tuple, np.argwhere(inside).tolist())), []
+    while waiting:
+        members = [waiting.pop()]
+        for one in members:  # which grows on the way
+            near = [other for other in waiting if are_neighbours(one, other)]
+            waiting -= set(near)
+            members += near
+        found.append(members)
+    return found
+
+
+# ------------------------------------------------------- noise, and p-values of it
+
+
+def _noise(rng, groups=None):
+    """Return noise; trials of a group share an offset if there are groups."""
+    if groups is None:
+        return rng.normal(size=(40, 20))
+    offsets = 2.0 * rng.normal(size=(groups.max() + 1, 8))
+    return offsets[groups] + rng.normal(size=(len(groups), 8))
+
+
+def _stratified(rng, **options):
+    return _noise(rng), np.arange(40) % 2, {"cv": StratifiedKFold(10), **options}
+
+
+def _unbalanced(rng):
+    y = rng.permutation(np.repeat(["a", "b", "c"], [20, 12, 8]))
+    return _noise(rng), y, {"cv": StratifiedKFold(4, shuffle=True, random_state=0)}
+
+
+def _runs(rng, cv):
+    # Runs differ in level and in how many trials of each class they hold.
+    groups = np.repeat(np.arange(5), 8)
+    y = (np.arange(40) % 8 < groups + 2).astype(int)
+    return _noise(rng, groups), y, {"cv": cv, "groups": groups}
+
+
+def _between_subjects(rng):
+    groups = np.repeat(np.arange(12), rng.integers(3, 7, 12))
+    y = rng.permutation(np.arange(12) % 2)[groups]
+    return _noise(rng, groups), y, {"cv": GroupKFold(4), "groups": groups}
+
+
+def _stepped(rng, **options):
+    X = _noise(rng) * rng.uniform(0.1, 10, 20) + 5
+    return X, np.arange(40) % 2, {"cv": StratifiedKFold(4), **options}
+
+
+def _confounded(rng):
+    # A confound that is related to the classes, and that the features depend on.
+    confound = np.arange(40) % 2 + rng.normal(size=40)
+    X, y, options = _stepped(rng, confounds=confound)
+    return X + 2 * np.outer(confound, rng.normal(size=20)), y, options
+
+
+def _lasting(rng, cv):
+    # Noise that lasts from trial to trial, under labels in random order.
+    X = lfilter([1], [1, -0.7], rng.normal(size=(40, 20)), axis=0)
+    return X, rng.permutation(np.arange(40) % 2), {"cv": cv}
+
+
+def _crossed(rng, **options):
+    # Train on half of the trials, which tell nothing; test on the others, which do.
+    groups, trained = np.repeat(np.arange(5), 8), np.arange(40) % 8 < 4
+    y = np.concatenate([rng.permutation([0, 0, 1, 1]) for _ in range(10)])
+    X = _noise(rng, groups) + 0.7 * np.outer(y * ~trained, rng.normal(size=8))
+    return X, y, {"groups": groups, "train_on": trained, **options}
+
+
+_ZSCORE, _WITHIN = {"preprocess": "zscore"}, {"permute": "within_folds"}
+_HALVES = ShuffleSplit(5, train_size=0.5, random_state=0)
+#: Makers of data without an effect and options, and the scheme that is chosen.
+PROBLEMS = {
+    "stratified": (_stratified, "free"),
+    "stratified, unbalanced": (_unbalanced, "free"),
+    "stratified, within folds": (partial(_stratified, **_WITHIN), "within_folds"),
+    "leave one out": (partial(_stratified, cv=LeaveOneOut()), "free"),
+    "leave one run out": (partial(_runs, cv=LeaveOneGroupOut()), "within_groups"),
+    "runs across folds": (partial(_runs, cv=LeaveOneOut()), "within_groups"),
+    "between subjects": (_between_subjects, "groups"),
+    "z-scores": (partial(_stepped, **_ZSCORE), "free"),
+    "z-scores, within folds": (
+        partial(_stepped, **_ZSCORE, **_WITHIN),
+        "within_folds",
+    ),
+    "components": (partial(_stepped, preprocess="pca"), "free"),
+    "whitening": (partial(_stepped, preprocess="whiten"), "free"),
+    "z-scores, tuned": (partial(_stepped, **_ZSCORE, reg=Tuned()), "free"),
+    "confounds": (_confounded, "free"),
+    "overlapping": (
+        partial(_lasting, cv=StratifiedShuffleSplit(10, random_state=0)),
+        "free",
+    ),
+    "time series": (partial(_lasting, cv=TimeSeriesSplit(4)), "free"),
+    "few training trials": (partial(_lasting, cv=_HALVES), "free"),
+    "cross-decoding": (_crossed, "within_groups"),
+    "cross-decoding, z-scores": (partial(_crossed, **_ZSCORE), "within_groups"),
+}
+
+
+def simulate(problem, n_data, n_permutations, **options):
+    """Decode many data sets of noise; return the results."""
+    results = []
+    for seed in range(n_data):
+        X, y, given = problem(np.random.default_rng(seed))
+        given = {**given, "n_permutations": n_permutations, "random_state": seed}
+        results.append(cross_validate(X, y, **given, **options))
+    return results
+
+
+def p_without_ties(results):
+    """Return p-values with ties broken at random: uniform if the test is right.
+
+    Accuracies of few trials are coarse, so the p-values themselves are not uniform but
+    a little too large.
+    """
+    rng = np.random.default_rng(0)
+    p = []
+    for result in results:
+        larger = (result.null > result.scores + 1e-9).sum()
+        tied = (abs(result.null - result.scores) <= 1e-9).sum()
+        p.append((larger + rng.uniform() * (1 + tied)) / (1 + len(result.null)))
+    return np.array(p)
 
 
 # ------------------------------------------------------------------ irregular epochs

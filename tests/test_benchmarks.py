@@ -533,7 +533,7 @@ class TestGroup:
 
 
 class TestPeople:
-    """Claims about people; their results are slow tests of `test_people`."""
+    """Claims about people; their results are slow tests of `test_prevalence`."""
 
     def test_writes_its_tables(self, people, tmp_path, monkeypatch):
         for name in ("N_DRAWN", "draw_signs", "draw_labels"):  # put back afterwards

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from nibabel import Nifti1Image
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from mvpa_kfda import (
@@ -22,10 +21,7 @@ from mvpa_kfda.group.comparison import (
     subtract,
 )
 from mvpa_kfda.reports.summary import word_question
-from tests import islands
-
-#: Corrections by what several tests have in common, see `islands`.
-ISLANDS = ["cluster", "cluster-size", "tfce"]
+from tests import reference_group
 
 SEEDED = {"n_permutations": 99, "random_state": 0, "cv": 5}
 
@@ -51,27 +47,29 @@ def pair(data):
 # ------------------------------------------------------------- shared permutations
 
 
-def p_by_hand(a, b, name, alternative):
-    """Return p-values of the difference by plain counting; names "none" and "max"."""
-    observed, null = a.scores - b.scores, a.null - b.null
-    rows = np.concatenate([observed[np.newaxis], null])
-    if alternative == "two-sided":
-        rows = np.abs(rows - rows.mean(axis=0))
-    elif alternative == "less":
-        rows = -rows
-    against = rows if name == "none" else rows.max(axis=1, keepdims=True)
-    return np.mean(against >= rows[0] - 1e-9, axis=0)
+def rows_of(a, b, scores="metrics", nulls="nulls"):
+    """Return the differences (P + 1, ...) of numbers of hits of 60, as shares."""
+    tests = [
+        np.concatenate([getattr(each, scores)["accuracy"][np.newaxis], null])
+        for each in (a, b)
+        for null in getattr(each, nulls).values()
+    ]
+    return np.rint(60 * np.subtract(*tests)) / 60
 
 
 @pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
-@pytest.mark.parametrize("name", ["none", "max"])
-def test_permutation_equals_counting(pair, name, alternative):
-    result = compare(*pair, correction=name, alternative=alternative)
-    wanted = p_by_hand(*pair, name, alternative)
-    assert_allclose(result.pvalues(), wanted, rtol=1e-12)
+def test_p_values_of_differences_equal_the_oracle(pair, alternative):
+    names = ["none", "max", "max-step-down", "cluster", "cluster-size", "tfce"]
+    how = {"alternative": alternative, "threshold": 0.3}
+    result = compare(*pair, correction=names, **how)
+    null = reference_group.null_of(rows_of(*pair), alternative, 0.3)
+    for name in [*names, "fdr", "holm"]:
+        expected = reference_group.p_values([null], name)
+        assert_allclose(result.pvalues(name), expected, rtol=1e-12, atol=0)
     assert_allclose(result.scores, pair[0].scores - pair[1].scores, rtol=0, atol=0)
     assert_array_equal(result.statistic.round(12), result.scores.round(12))
     assert result.n_permutations == len(result.null_max) == 99
+    assert_array_equal(compare(*pair).pvalues(), compare(*pair).pvalues("max"))
 
 
 # ----------------------------------------------- maps of images and of generalization
@@ -106,7 +104,7 @@ def test_only_voxels_of_both_count(images):
     assert np.isnan(result.scores[0])
     assert_array_equal(result.counted, images[1].decoded)
     image = result.to_img().get_fdata().ravel()
-    assert_allclose(image[1:], result.scores[1:], rtol=1e-6)
+    assert_allclose(image[1:], result.scores[1:], rtol=1e-6, atol=0)
     assert result.to_img("p").get_fdata().ravel()[5] == result.pvalues("max")[5]
 
 
@@ -127,36 +125,28 @@ def test_ties_of_counts_stay_ties_in_single_precision():
 def test_generalization_passes_both_tests(data):
     X, y, _ = data
     maps = [generalize_arrays(X[:, k], y, **SEEDED) for k in (slice(3), slice(3, 6))]
-    options = {"threshold": 0.3}
-    names = ["none", "max", "fdr", *ISLANDS]
-    result = compare(*maps, correction=names, **options)
-    p, tests, cells = [], [], [(), [(k, k) for k in range(5)]]
-    kinds = ("metrics", "nulls"), ("second_scores", "second_nulls")
-    for kind, exempt in zip(kinds, cells, strict=True):
-        differences = []
-        for what in kind:
-            pairs = [getattr(each, what)["accuracy"].astype(float) for each in maps]
-            differences.append(np.rint(60 * np.subtract(*pairs)) / 60)
-        observed, null = differences
-        tests.append(islands.Test(observed, null, exempt))
-        rows = np.concatenate([observed[np.newaxis], null])
-        rows = np.abs(rows - rows.mean(axis=0))
-        p.append(np.mean(rows >= rows[0] - 1e-6, axis=0))
-    np.fill_diagonal(p[1], 0)
+    names = ["none", "max", "cluster", "cluster-size", "tfce"]
+    result = compare(*maps, correction=names, threshold=0.3)
+    how = "two-sided", 0.3
+    nulls = [
+        reference_group.null_of(rows_of(*maps), *how),
+        reference_group.null_of(
+            rows_of(*maps, "second_scores", "second_nulls"), *how, exempt=np.eye(5) == 1
+        ),
+    ]
+    p = [reference_group.p_values([null], "none") for null in nulls]
     assert (p[1] > p[0]).any()  # or the second would not be seen
-    assert_allclose(result.pvalues("none"), np.maximum(*p), rtol=1e-12)
-    adjusted = stats.false_discovery_control(np.maximum(*p).ravel()).reshape(5, 5)
-    assert_allclose(result.pvalues("fdr"), adjusted, rtol=1e-12)
-    for name in ISLANDS:
-        expected = islands.p_values(tests, name, "two-sided", 0.3)
-        assert_allclose(result.pvalues(name), expected, rtol=1e-12, err_msg=name)
-        assert 0 < (expected < 1).sum() < 25
+    for name in [*names, "fdr"]:
+        expected = reference_group.p_values(nulls, name).reshape(5, 5)
+        found = result.pvalues(name)
+        assert_allclose(found, expected, rtol=1e-12, atol=0, err_msg=name)
+        assert (expected < 1).any()
     times = [decode_arrays(X[:, k], y, **SEEDED) for k in (slice(3), slice(3, 6))]
     on_time = compare(*times, correction="none").pvalues()
-    assert_allclose(np.diag(result.pvalues("none")), on_time, rtol=1e-12)
+    assert_allclose(np.diag(result.pvalues("none")), on_time, rtol=1e-12, atol=0)
     # The diagonal of a map was permuted as a time course is.
     again = compare(maps[0].diagonal(), times[1], correction="none")
-    assert_allclose(again.pvalues(), on_time, rtol=1e-12)
+    assert_allclose(again.pvalues(), on_time, rtol=1e-12, atol=0)
 
 
 def test_diagonals_of_other_epochs_pass_both_tests(data):
@@ -197,10 +187,13 @@ def test_permutations_must_be_the_same(data, pair):
             compare(a, b)
 
 
-def test_runs_without_a_record_are_refused(pair):
+def test_records_of_other_runs(pair):
     a, b = (replace(each, parameters={}) for each in pair)
     with pytest.raises(ValueError, match=r"random_state \(not recorded\)"):
         compare(a, b)
+    b = replace(pair[1], versions=pair[1].versions | {"numpy": "1.25.0"})
+    with pytest.warns(RuntimeWarning, match=r"different versions, .*numpy .* and 1\.2"):
+        compare(pair[0], b)
 
 
 def test_all_permutations_need_no_seed(data):
@@ -217,13 +210,7 @@ def test_all_permutations_need_no_seed(data):
     assert compare(a, b).n_permutations == 35
 
 
-def test_other_versions_warn(pair):
-    b = replace(pair[1], versions=pair[1].versions | {"numpy": "1.25.0"})
-    with pytest.warns(RuntimeWarning, match=r"different versions, .*numpy .* and 1\.2"):
-        compare(pair[0], b)
-
-
-def test_missing_permutations(data, images):
+def test_missing_permutations(data):
     X, y, _ = data
     a, b = (decode_arrays(X[:, k : k + 3], y, cv=5) for k in (0, 3))
     with pytest.raises(ValueError, match="result_a has no scores of permuted labels"):
@@ -232,6 +219,10 @@ def test_missing_permutations(data, images):
     maps = [generalize_arrays(X[:, k : k + 3], y, **seeded) for k in (0, 3)]
     with pytest.raises(ValueError, match="null='full', which keeps them"):
         compare(*maps)
+    few = SEEDED | {"n_permutations": 9}
+    few = [decode_arrays(X[:, k : k + 3], y, **few) for k in (0, 3)]
+    with pytest.warns(RuntimeWarning, match=r"9 permutations the smallest .* is 0\.1,"):
+        compare(*few)
 
 
 def test_alike_decoders_have_p_of_one(data):
@@ -257,6 +248,10 @@ def test_alike_decoders_have_p_of_one(data):
         ({"threshold": 0.7}, r"'threshold': 0\.7\. Allowed: a p-level"),
         ({"threshold": 0.5, "alternative": "greater"}, r"0\.5\. Allowed: a p-level"),
         ({"metric": "kappa"}, "Invalid value for 'metric': 'kappa'"),
+        ({"labels": ("linear",)}, "Invalid value for 'labels'"),
+        ({"labels": ("linear", "linear")}, "Invalid value for 'labels'"),
+        ({"labels": "ab"}, "Invalid value for 'labels'"),
+        ({"labels": 3}, "Invalid value for 'labels'"),
     ],
 )
 def test_invalid_arguments(pair, options, message):
@@ -264,30 +259,22 @@ def test_invalid_arguments(pair, options, message):
         compare(*pair, **options)
 
 
-def test_what_is_no_result(pair):
-    with pytest.raises(TypeError, match=r"result_b must be a result .* got a list"):
-        compare(pair[0], [pair[1]])
-    with pytest.raises(TypeError, match=r"got a ComparisonResult.*group_inference"):
-        compare(compare(*pair), pair[0])
-    with pytest.raises(FileNotFoundError, match=r"There is no file .*missing\.h5"):
-        compare(pair[0], "missing.h5")
-
-
-def test_equal_results(pair, tmp_path):
-    with pytest.raises(ValueError, match="are equal, so there is nothing to compare"):
-        compare(pair[0], pair[0])
-    pair[0].save(tmp_path / "a.h5")
-    with pytest.raises(ValueError, match="the same result or file twice"):
-        compare(tmp_path / "a.h5", pair[0])
-
-
-def test_other_positions_and_kinds(data, pair):
+def test_what_is_no_pair_of_results(data, pair, tmp_path):
     X, y, _ = data
+    pair[0].save(tmp_path / "a.h5")
     shorter = decode_arrays(X[:, :3, :4], y, **SEEDED)
-    with pytest.raises(ValueError, match=r"result_b has 4 times from .* instead of 5"):
-        compare(pair[0], shorter)
-    with pytest.raises(ValueError, match="result_b is a DecodingResult instead of a"):
-        compare(pair[0], cross_validate(X[:, :, 0], y, **SEEDED))
+    single = cross_validate(X[:, :, 0], y, **SEEDED)
+    for a, b, message in (
+        (pair[0], [pair[1]], r"result_b must be a result .* got a list"),
+        (compare(*pair), pair[0], r"got a ComparisonResult.*group_inference"),
+        (pair[0], "missing.h5", r"There is no file .*missing\.h5"),
+        (pair[0], pair[0], "are equal, so there is nothing to compare"),
+        (tmp_path / "a.h5", pair[0], "the same result or file twice"),
+        (pair[0], shorter, "result_b has 4 times from .* instead of 5"),
+        (pair[0], single, "result_b is a DecodingResult instead of a"),
+    ):
+        with pytest.raises((TypeError, ValueError, FileNotFoundError), match=message):
+            compare(a, b)
 
 
 def test_other_trials(data, pair):
@@ -323,21 +310,12 @@ def test_metric_of_one_only(data, pair):
         compare(both, pair[0])
 
 
-def test_too_few_permutations_warn(data):
-    X, y, _ = data
-    a, b = (
-        decode_arrays(X[:, k : k + 3], y, cv=5, n_permutations=9, random_state=0)
-        for k in (0, 3)
-    )
-    with pytest.warns(RuntimeWarning, match=r"9 permutations the smallest .* is 0\.1,"):
-        compare(a, b)
-
-
 # ------------------------------------------------------------------- what comes out
 
 
-def test_table(pair):
-    table = compare(*pair, correction=["max", "max-step-down"]).to_dataframe()
+def test_a_result_says_what_was_compared_and_names_it(pair, tmp_path):
+    result = compare(*pair, correction=["max", "max-step-down"])
+    table = result.to_dataframe()
     assert list(table.columns) == [
         "time",
         "accuracy_difference",
@@ -349,17 +327,7 @@ def test_table(pair):
         "p_max_step_down",
     ]
     assert_array_equal(table["accuracy_a"], pair[0].scores)
-
-
-def test_what_was_not_asked_for(pair):
-    result = compare(*pair)
-    assert_array_equal(result.pvalues(), result.pvalues("max"))
-    with pytest.raises(ValueError, match=r"'tfce' was not requested, .* Run compare a"):
-        result.pvalues("tfce")
-
-
-def test_result_says_what_it_is(pair):
-    result = compare(*pair)
+    assert_array_equal(table["accuracy_b"], pair[1].scores)
     text = repr(result)
     assert text.startswith("<ComparisonResult: largest difference in accuracy +0.")
     assert "60 trials | method 'permutation' | 99 permutations" in text
@@ -371,16 +339,17 @@ def test_result_says_what_it_is(pair):
     }
     assert_array_equal(result.times, pair[0].times)
     assert result.parameters["a"] == pair[0].parameters
-
-
-# ---------------------------------------------------------------------------- names
+    assert result.parameters["b"] == pair[1].parameters
+    assert result.labels == ("a", "b")
+    assert (result.alpha, result.parameters["threshold"]) == (0.05, 0.05)
+    assert result.alternative == "two-sided"
+    assert "In the analysis “" not in methods_text(result)
 
 
 def test_names_of_two_results(pair, tmp_path):
     names = ("linear", "RBF")
     result = compare(*pair, labels=names)
     assert result.labels == names
-    assert compare(*pair).labels == ("a", "b")
     result.save(tmp_path / "result.h5")
     assert load_result(tmp_path / "result.h5") == result
     figure = result.plot()
@@ -394,11 +363,6 @@ def test_names_of_two_results(pair, tmp_path):
     assert "difference in accuracy, linear minus RBF, was" in text
     less = methods_text(compare(*pair, labels=names, alternative="less"))
     assert "one-sided, for higher scores in the analysis “RBF”" in less
-    assert "In the analysis “" not in methods_text(compare(*pair))
-    assert list(result.to_dataframe())[2:4] == ["accuracy_a", "accuracy_b"]
-    for labels in (("linear",), ("linear", "linear"), "ab", 3):
-        with pytest.raises(ValueError, match="Invalid value for 'labels'"):
-            compare(*pair, labels=labels)
 
 
 # ---------------------------------------------------------------------------- intervals
@@ -415,58 +379,6 @@ def pair_of_results(seed, first=0.8, second=0.8, n=40, n_times=1, **options):
         how = {"cv": KFold(8), "reg": 0.3, "n_permutations": 99, "random_state": seed}
         pair.append(decode_arrays(X, y, **how | options))
     return pair
-
-
-def plain_interval(a, b, confidence, alternative, simultaneous):
-    """Return both ends by sorting permuted differences, in plain loops."""
-    null = (a.null - b.null).reshape(len(a.null), -1)
-    observed = (a.scores - b.scores).ravel()
-    rest = [[row[i] - null[:, i].mean() for i in range(null.shape[1])] for row in null]
-    sd = [np.sqrt(np.mean([row[i] ** 2 for row in rest])) for i in range(len(rest[0]))]
-    turn = {"greater": lambda x: x, "less": lambda x: -x, "two-sided": abs}[alternative]
-    k = int((1 - confidence) * (len(null) + 1) + 1e-9)
-    ends = []
-    for i, value in enumerate(observed):
-        far = sorted(turn(row[i]) for row in rest)[-k]
-        if simultaneous:
-            scaled = np.array([[turn(x) for x in row] for row in rest]) / sd
-            far = sd[i] * sorted(scaled.max(axis=1))[-k]
-        low = -np.inf if alternative == "less" else value - far
-        ends.append((low, np.inf if alternative == "greater" else value + far))
-    return np.transpose(ends)
-
-
-@pytest.mark.parametrize("simultaneous", [False, True])
-@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
-def test_intervals_are_those_of_permuted_differences(alternative, simultaneous):
-    # A tenth of 99 differences are 9, not 10.
-    a, b = pair_of_results(0, 2.0, 0.5, n_times=4, n_permutations=98)
-    how = {"alternative": alternative, "simultaneous": simultaneous}
-    found = compare(a, b).interval(0.9, **how)
-    low, high = plain_interval(a, b, 0.9, **how)
-    assert_allclose(found.low, low, rtol=0, atol=1e-6)
-    assert_allclose(found.high, high, rtol=0, atol=1e-6)
-    assert_allclose(found.mean, a.scores - b.scores, rtol=0, atol=1e-12)
-    assert found.shape == (4,)
-
-
-def test_intervals_are_kept_in_files(tmp_path):
-    result = compare(*pair_of_results(0, n_times=3))
-    result.save(tmp_path / "comparison.h5")
-    loaded = load_result(tmp_path / "comparison.h5")
-    assert_array_equal(loaded.interval().low, result.interval().low)
-
-
-def test_intervals_that_cannot_be_had():
-    a, b = pair_of_results(0, scoring=["accuracy", "kappa"])
-    with pytest.raises(ValueError, match="no intervals for differences in 'kappa'"):
-        compare(a, b, metric="kappa").interval()
-    with pytest.raises(ValueError, match="99 permutations are too few"):
-        compare(a, b).interval(0.995)
-    assert np.isfinite(compare(a, b).interval(0.99).low)  # just enough
-    few = replace(compare(a, b), null_differences=None)
-    with pytest.raises(ValueError, match="so many positions were not kept"):
-        few.interval()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Clusters and TFCE equal those of MNE, on lattices and on graphs."""
+"""Clusters, enhanced scores and their tables are those of MNE and of plain loops."""
 
 import itertools
 
@@ -6,20 +6,25 @@ import mne
 import numpy as np
 import pytest
 from mne.stats.cluster_level import _find_clusters
-from mne.utils import check_version
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
+from scipy import sparse, stats
 
+from mvpa_kfda import compare, group_inference, searchlight
 from mvpa_kfda.inference.clusters import find_clusters, tfce
+from mvpa_kfda.results.epochs import (
+    GeneralizationResult,
+    SensorTimeResult,
+    TimeFrequencyResult,
+    TimeResult,
+)
 from mvpa_kfda.utils import memory
+from mvpa_kfda.utils.rounding import rounded
+from tests import build
+from tests.build import FREQS, SENSORS, TIMES, clustered, clustered_maps, connected_sets
 
+pytestmark = pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning")
 
-def smooth_maps(m, shape, seed=0):
-    """Return maps whose neighbours resemble each other, so that clusters form."""
-    maps = np.random.default_rng(seed).normal(size=(m, *shape))
-    for axis in range(1, maps.ndim):
-        maps = maps + np.roll(maps, 1, axis)
-    return maps
+# ----------------------------------------------------------- clusters and enhanced maps
 
 
 def sensors():
@@ -64,7 +69,7 @@ def mne_clusters(values, threshold, adjacency):
 @geometries
 @pytest.mark.parametrize("threshold", [-0.5, 0.4, 1.5])
 def test_find_clusters_equals_mne(shape, adjacency, threshold, monkeypatch):
-    maps = smooth_maps(25, shape)
+    maps = build.smooth_maps(25, shape)
     maps[3] = -9
     expected = [mne_clusters(row, threshold, adjacency) for row in maps]
     for batch in (memory._BATCH, 300, 1):  # maps of a graph go in batches
@@ -80,7 +85,7 @@ def test_find_clusters_equals_mne(shape, adjacency, threshold, monkeypatch):
                 assert masses[number - 1] == pytest.approx(mass, rel=1e-10, abs=1e-12)
 
 
-def integral(values, adjacency, e_power, h_power):
+def integral(values, adjacency, e_power=0.5, h_power=2.0):
     """Integrate extent^E height^H between all heights that there are, one by one."""
     scores = np.zeros(values.size)
     heights = np.unique(np.append(values[values > 0], 0.0))
@@ -98,38 +103,22 @@ POWERS = [{}, {"e_power": 1.0, "h_power": 1.5}, {"e_power": 0.0, "h_power": 0.0}
 @geometries
 @pytest.mark.parametrize("options", POWERS)
 @pytest.mark.parametrize("decimals", [0, 1, None])
-def test_tfce_is_the_integral_over_all_heights(shape, adjacency, options, decimals):
-    maps = smooth_maps(5, shape, seed=1)
+def test_tfce_is_the_integral_over_all_heights(
+    shape, adjacency, options, decimals, monkeypatch
+):
+    maps = build.smooth_maps(5, shape, seed=1)
     maps = maps if decimals is None else maps.round(decimals)  # ties
     maps[3] = -9
     scores = tfce(maps, adjacency, **options)
-    powers = {"e_power": 0.5, "h_power": 2.0, **options}
     assert scores.shape == maps.shape
     assert (scores[3] == 0).all()
     assert (scores[0] > 0).any()
     for row, values in zip(scores, maps, strict=True):
-        expected = integral(values, adjacency, **powers)
+        expected = integral(values, adjacency, **options)
         assert_allclose(row, expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.skipif(
-    not check_version("mne", "1.13"),
-    reason="before, MNE took the step for the height and one for a 1-D extent",
-)
-@geometries
-def test_tfce_is_the_limit_of_mne(shape, adjacency):
-    values = smooth_maps(1, shape, seed=2)[0]
-    exact = tfce(values[np.newaxis], adjacency)[0]
-    graph = None if adjacency is None else sparse.coo_array(adjacency)
-    flat = values if graph is None else values.ravel()
-    largest = []
-    for step in (0.2, 0.01):
-        how = {"start": 0, "step": step, "e_power": 0.5, "h_power": 2.0}
-        summed = _find_clusters(flat, how, tail=1, adjacency=graph)[1]
-        largest.append(np.abs(summed.reshape(shape) - exact).max() / exact.max())
-    # The error of a sum of slabs is in proportion to their height.
-    assert largest[1] < 0.01
-    assert largest[1] < largest[0] / 5
+    for batch in (130, 1):  # a map does not depend on the others
+        monkeypatch.setattr(memory, "_BATCH", batch)
+        assert_array_equal(tfce(maps, adjacency, **options), scores)
 
 
 def test_tfce_by_hand():
@@ -142,15 +131,6 @@ def test_tfce_by_hand():
     assert_allclose(scores, [[side, peak, side, foot, 0]], rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize("adjacency", [None, random_graph(60)])
-def test_tfce_of_a_map_does_not_depend_on_the_others(adjacency, monkeypatch):
-    maps = smooth_maps(20, (60,), seed=3).round(1)
-    expected = [tfce(row[np.newaxis], adjacency)[0] for row in maps]
-    for batch in (memory._BATCH, 130, 1):
-        monkeypatch.setattr(memory, "_BATCH", batch)
-        assert_array_equal(tfce(maps, adjacency), expected)
-
-
 def test_clusters_that_grow_in_a_row_and_clusters_that_merge_late():
     """Branches of all lengths: a ramp, a comb, and what merges in many rounds."""
     ramp = np.linspace(0.01, 3, 300)
@@ -158,19 +138,7 @@ def test_clusters_that_grow_in_a_row_and_clusters_that_merge_late():
     falling = np.where(np.arange(300) % 2, np.linspace(2, 0.5, 300), 2.5)
     maps = np.stack([ramp, comb, falling, falling[::-1]])
     for row, values in zip(tfce(maps), maps, strict=True):
-        assert_allclose(row, integral(values, None, 0.5, 2.0), rtol=1e-12, atol=0)
-
-
-def test_a_lattice_equals_its_graph():
-    maps = smooth_maps(6, (4, 7))
-    neighbours = abs(np.subtract.outer(np.arange(7), np.arange(7))) == 1
-    rows = abs(np.subtract.outer(np.arange(4), np.arange(4))) == 1
-    graph = np.kron(np.eye(4), neighbours) + np.kron(rows, np.eye(7)) + np.eye(28)
-    labels, masses = find_clusters(maps, 0.2)
-    same_labels, same_masses = find_clusters(maps, 0.2, graph)
-    assert_array_equal(labels > 0, same_labels > 0)
-    assert_allclose(np.sort(masses), np.sort(same_masses), rtol=1e-12, atol=0)
-    assert_allclose(tfce(maps, graph), tfce(maps), rtol=1e-12, atol=0)
+        assert_allclose(row, integral(values, None), rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("adjacency", [None, random_graph(9, 0.2)])
@@ -183,38 +151,388 @@ def test_nothing_above_the_threshold(adjacency):
     assert_array_equal(tfce(maps - 1, adjacency), np.zeros((4, 9)))
 
 
+def edges(*pairs):
+    """Return a matrix (6, 6) with ones at some pairs."""
+    matrix = np.eye(6)
+    for i, j in pairs:
+        matrix[i, j] = 1
+    return matrix
+
+
 @pytest.mark.parametrize("function", [lambda *a: find_clusters(a[0], 1, *a[1:]), tfce])
 def test_maps_and_adjacency_are_checked(function):
-    maps = smooth_maps(3, (6,))
-    broken = maps.copy()
-    broken[1, 2] = np.nan
-    with pytest.raises(ValueError, match="maps must be finite"):
-        function(broken)
-    with pytest.raises(ValueError, match=r"shape \(m, \*positions\).*got \(6,\)"):
-        function(maps[0])
-    with pytest.raises(ValueError, match=r"\(6, 6\), one row .* got \(5, 5\)"):
-        function(maps, np.eye(5))
-    one_way = np.eye(6)
-    one_way[0, 1] = 1
-    with pytest.raises(ValueError, match="adjacency must be symmetric"):
-        function(maps, one_way)
+    maps = build.smooth_maps(3, (6,))
+    for given, message in (
+        ([np.where(maps == maps[1, 2], np.nan, maps)], "maps must be finite"),
+        ([maps[0]], r"shape \(m, \*positions\).*got \(6,\)"),
+        ([maps[:0]], r"not be empty; got \(0, 6\)"),
+        ([maps, np.eye(5)], r"\(6, 6\), one row .* got \(5, 5\)"),
+        ([maps, edges((0, 1))], "adjacency must be symmetric"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            function(*given)
+    with pytest.raises(TypeError, match=r"'adjacency': 'abc'. Allowed: None, or a ma"):
+        function(maps, "abc")
     # Only the pattern counts, and a stored zero is no neighbour.
     stored = sparse.coo_array(([0.0, 2.0, 7.0], ([0, 3, 4], [1, 4, 3])), (6, 6))
-    plain = np.zeros((6, 6), bool)
-    plain[3, 4] = plain[4, 3] = True
+    plain = edges((3, 4), (4, 3))
     assert_array_equal(function(maps, stored)[0], function(maps, plain)[0])
 
 
-def test_options_are_checked():
-    maps = smooth_maps(3, (6,))
-    with pytest.raises(ValueError, match=r"'threshold': nan\. Allowed: a finite"):
-        find_clusters(maps, np.nan)
-    with pytest.raises(ValueError, match="Invalid value for 'e_power': nan"):
-        tfce(maps, e_power=np.nan)
-    with pytest.raises(
-        ValueError, match=r"'h_power': -1.*above zero. Zero is allowed too"
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda maps: find_clusters(maps, np.nan), r"'threshold': nan\. Allowed: a fi"),
+        (lambda maps: tfce(maps, e_power=np.nan), "Invalid value for 'e_power': nan"),
+        (lambda maps: tfce(maps, h_power=-1), "'h_power': -1.*above zero. Zero is all"),
+    ],
+)
+def test_wrong_options_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(build.smooth_maps(3, (6,)))
+
+
+# ---------------------------------------------------- tables of the clusters of results
+
+COLUMNS = ["from", "to", "places", "mass", "size", "p", "peak"]
+TRUE = ["n_true", "share_true"]  # which need the whole null
+
+
+def standardised(observed, null):
+    rows = np.concatenate([observed[np.newaxis], null]).astype(float)
+    return (rows[0] - rows.mean(axis=0)) / rows.std(axis=0)
+
+
+def nearest_to_zero(z, other, exempt):
+    """Return what is nearer to zero of two tests, 0 where their signs differ."""
+    nearer = np.where(np.abs(z) < np.abs(other), z, other)
+    nearer[np.sign(z) != np.sign(other)] = 0
+    return np.where(exempt, z, nearer)
+
+
+def exempt_in(result):
+    """Return where times are trained and tested with: the second test is not for it."""
+    exempt = np.zeros(result.shape, bool)
+    if result.parameters.get("mode") == "plain":
+        np.fill_diagonal(exempt, True)
+    return exempt
+
+
+def z_of(result):
+    """Return standardised scores; of two tests those nearer to zero."""
+    z = standardised(result.scores, result.null)
+    second = getattr(result, "second_nulls", {}).get("accuracy")
+    if second is None:
+        return z
+    other = standardised(result.scores, second)
+    return nearest_to_zero(z, other, exempt_in(result))
+
+
+def rows_of(sides, are_neighbours, z, p, whole):
+    """Return p, mass and size of every set, in an order that ties do not change."""
+    rows = []
+    for inside in sides:
+        for members in connected_sets(inside, are_neighbours):
+            mass, of_members = sum(z[m] for m in members), [p[m] for m in members]
+            value = min(of_members)
+            assert not whole or value == max(of_members)  # a p of all of it
+            rows.append((value, round(mass, 6), len(members)))
+    return sorted(rows)
+
+
+def assert_rows(table, rows):
+    assert list(table.columns) in (COLUMNS, COLUMNS + TRUE)
+    assert table["p"].is_monotonic_increasing
+    for _, same in table.groupby("p"):
+        assert (same["mass"].abs().diff().dropna() <= 1e-9).all()
+    table = table.assign(mass=table["mass"].round(6))
+    found = sorted(zip(table["p"], table["mass"], table["size"], strict=True))
+    assert len(found) == len(rows)
+    if rows:
+        assert_allclose(found, rows, rtol=1e-6, atol=2e-6)
+
+
+@pytest.mark.some(60)
+@clustered_maps
+@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+@pytest.mark.parametrize("correction", ["cluster", "cluster-size", "max", "tfce"])
+def test_clusters_of_a_subject_are_those_of_a_walk(kind, correction, alternative):
+    result, found = clustered(kind), 0
+    near, z = build.near_in(result), z_of(result)
+    of_clusters = correction.startswith("cluster")
+    for threshold in (0.05, 0.3):
+        options = {"threshold": threshold, "alternative": alternative}
+        p = result.pvalues(correction, **options)
+        level = threshold / 2 if alternative == "two-sided" else threshold
+        height = stats.norm.isf(level)
+        sides = {"greater": [z > height], "less": [z < -height]}
+        sides["two-sided"] = [z > height, z < -height]
+        if not of_clusters:  # connected positions, each of them significant
+            options["alpha"] = 0.4
+            found_at = p <= 0.4
+            sides["greater"] = sides["less"] = [found_at]
+            sides["two-sided"] = [found_at & (z >= 0), found_at & (z < 0)]
+        rows = rows_of(sides[alternative], near, z, p, whole=of_clusters)
+        assert_rows(result.clusters(correction, **options), rows)
+        outside = ~np.any(sides[alternative], axis=0)
+        assert not of_clusters or (p[outside & np.isfinite(p)] == 1).all()
+        found += len(rows)
+    assert found > 1 or not of_clusters
+
+
+def two_blobs(kind, blobs, **fields):
+    """Return a result with high scores in the first blob and low ones in the second."""
+    shape = tuple(len(fields[name]) for name in kind.axes)
+    null = np.random.default_rng(0).normal(0.5, 0.01, (99, *shape))
+    scores = np.full(shape, 0.5)
+    for blob, score in zip(blobs, (0.9, 0.1), strict=False):
+        for number, at in enumerate(blob):
+            scores[at] = score + np.sign(score - 0.5) * 0.01 * number
+    return build.made(kind, scores, null, **fields)
+
+
+def test_a_course_has_seconds():
+    result = two_blobs(TimeResult, [(5, 6, 7), (8, 9)], times=TIMES)
+    table = result.clusters(alternative="two-sided", threshold=0.01)
+    names = ["from", "to", "peak", "places", "size"]
+    # They touch, but are of two sides.
+    assert table[names].to_numpy().tolist() == [
+        [0.0, 0.02, 0.02, "3 times", 3],
+        [0.03, 0.04, 0.04, "2 times", 2],
+    ]
+    assert table["mass"][1] < 0 < table["mass"][0]
+    less = result.clusters("max", alternative="less")
+    assert list(less["from"]) == [0.03]
+    single = two_blobs(TimeResult, [(5,)], times=TIMES).clusters("max")
+    assert single.loc[0, "places"] == "1 time"
+
+
+def test_bands_sensors_and_pairs_of_times_are_named():
+    power = {"freqs": FREQS, "times": TIMES}
+    near = {"adjacency": np.array([[4], [5]]), "info_fif": np.empty(0, np.uint8)}
+    sensors = {"ch_names": SENSORS, "times": TIMES} | near
+    pairs = {"train_times": TIMES, "test_times": TIMES, "y_test": np.arange(12) % 2}
+    band, single, ends = [(1, 5), (2, 5)], [(1, 5)], [(0.0, 0.02), (0.01, 0.02)]
+    places = [(5, 5), (4, 5), (4, 6)]
+    for kind, blob, fields, expected in (
+        (TimeFrequencyResult, band, power, [0.0, 0.0, "8 to 16 Hz", (16.0, 0.0)]),
+        (TimeFrequencyResult, single, power, [0.0, 0.0, "8 Hz", (8.0, 0.0)]),
+        (SensorTimeResult, places, sensors, [0.0, 0.01, "O1, O2", ("O1", 0.01)]),
+        (
+            GeneralizationResult,
+            [(5, 7), (6, 7)],
+            pairs,
+            [*ends, "2 pairs of times", (0.01, 0.02)],
+        ),
     ):
-        tfce(maps, h_power=-1)
+        table = two_blobs(kind, [blob], **fields).clusters("max")
+        assert table.loc[0, ["from", "to", "places", "peak"]].tolist() == expected
 
 
-# ------------------------------------------------------- their p-values
+def test_clusters_of_brains_have_millimetres():
+    result = clustered("voxels")
+    table = result.clusters("none", alpha=0.2)
+    where = connected_sets(result.pvalues() <= 0.2, build.near_in(result))
+    boxes = set()
+    for members in where:
+        points = result.geometry.points[[m[0] for m in members]]
+        boxes.add((*points.min(axis=0), *points.max(axis=0), len(members)))
+        best = points[np.argmax([result.scores[m] for m in members])]
+        assert tuple(best) in set(table["peak"])
+    rows = zip(table["from"], table["to"], table["size"], strict=True)
+    assert boxes == {(*low, *high, size) for low, high, size in rows}
+    assert table.loc[0, "places"] == f"{table.loc[0, 'size']} voxels"
+    vertices = clustered("vertices").clusters(threshold=0.3)
+    assert "vertices" in vertices["places"].sum()
+    names = clustered("regions").clusters("none", alpha=0.2)
+    assert all(text.startswith("Area ") for text in names["places"])
+    assert [len(text.split(", ")) for text in names["places"]] == [*names["size"]]
+
+
+def test_features_without_names_and_places_are_counted():
+    X, codes = build.features((8, 8), 4, separation=3.0)
+    options = {"adjacency": build.chain(4), "n_permutations": 39, "cv": 4}
+    result = searchlight(X, codes, standardize=False, random_state=0, **options)
+    table = result.clusters(alpha=0.1)
+    assert table["from"].isna().all()
+    assert table.loc[0, "places"] == f"{table.loc[0, 'size']} features"
+
+
+def test_without_clusters_the_table_is_empty():
+    for kind in ("times", "voxels"):
+        result = clustered(kind)
+        none = result.clusters("max", alpha=1e-6), result.clusters(threshold=1e-9)
+        for table in none:
+            assert list(table.columns) == COLUMNS + TRUE
+            assert len(table) == 0
+            assert table["p"].dtype == float
+
+
+@pytest.mark.parametrize("kind", ["GeneralizationResult", "VolumeResult"])
+def test_a_summary_gives_the_clusters_of_the_whole_null(kind):
+    full, stream, least = (
+        build.result(kind, n_permutations=39, null=null)
+        for null in ("full", "stream", "max")
+    )
+
+    def in_order(table):
+        without = table.drop(columns=["mass", *TRUE], errors="ignore")
+        return without.sort_values("peak").reset_index(drop=True)
+
+    for correction in ("cluster", "tfce", "max", "fdr"):
+        expected = full.clusters(correction, alpha=0.3)
+        table = stream.clusters(correction, alpha=0.3)
+        assert_allclose(table["mass"], expected["mass"], rtol=1e-6, atol=0)
+        assert in_order(table).equals(in_order(expected))
+        assert len(table) > 0
+    table = least.clusters("max", alpha=0.3)
+    assert table["mass"].isna().all()
+    assert in_order(table).equals(in_order(full.clusters("max", alpha=0.3)))
+    with pytest.raises(ValueError, match="needs the whole null"):
+        least.clusters()
+
+
+@pytest.mark.parametrize(
+    ("n_permutations", "options", "message"),
+    [
+        (0, {}, "has no label permutations, so no p-values"),
+        (9, {"correction": "clusters"}, "Invalid value for 'correction'"),
+        (9, {"correction": "max", "alpha": 5}, "Invalid value for 'alpha'"),
+    ],
+)
+def test_what_has_no_table(n_permutations, options, message):
+    with pytest.raises(ValueError, match=message):
+        build.result(n_permutations=n_permutations).clusters(**options)
+
+
+# -------------------------------------------------------- tables of groups, comparisons
+
+
+def rows_of_group(group, correction, z, height, are_neighbours):
+    """Return the rows of a group whose map of z, or of t, is known."""
+    p, two = np.asarray(group.pvalues(correction)), group.alternative == "two-sided"
+    if "cluster" in correction:
+        sides = [z > height, z < -height] if two else [z > height]
+    else:
+        sides = [(p <= group.alpha) & (z >= 0)]
+        sides += [(p <= group.alpha) & (z < 0)] if two else []
+    return rows_of(sides, are_neighbours, z, p, whole="cluster" in correction)
+
+
+@pytest.mark.some(12)
+@clustered_maps
+@pytest.mark.parametrize("method", ["sign-flip", "wilcoxon"])
+def test_groups_have_clusters_of_their_statistic(kind, method):
+    subjects = [clustered(kind, seed) for seed in range(7)]
+    corrections = ["cluster", "cluster-size", "max", "tfce"]
+    for alternative in ("greater", "two-sided"):
+        options = {"alternative": alternative, "threshold": 0.2, "alpha": 0.2}
+        group = group_inference(
+            subjects, method, corrections, n_permutations=99, random_state=0, **options
+        )
+        level = 0.1 if alternative == "two-sided" else 0.2
+        of = stats.t(6) if method == "sign-flip" else stats.norm
+        near = build.near_in(subjects[0])
+        for correction in corrections:
+            args = correction, group.statistic, of.isf(level), near
+            assert_rows(group.clusters(correction), rows_of_group(group, *args))
+    assert len(group.clusters()) > 0
+
+
+def test_clusters_of_the_bootstrap_by_false_discovery():
+    subjects = [clustered("voxels", seed) for seed in range(4)]
+    options = {"threshold": 0.2, "random_state": 3, "n_permutations": 99}
+    group = group_inference(subjects, "bootstrap", "cluster-fdr", **options)
+    p = group.pvalues()
+    expected = connected_sets(p < 1, build.near_in(subjects[0]))
+    table = group.clusters()
+    assert sorted(table["size"]) == sorted(map(len, expected))
+    assert sorted(table["p"]) == sorted(p[members[0]] for members in expected)
+    assert len(table) > 0
+
+
+@pytest.mark.parametrize(
+    "kind", ["TimeFrequencyResult", "SensorTimeResult", "VolumeResult"]
+)
+def test_clusters_of_comparisons(kind):
+    a, b = (build.result(kind, n_permutations=59, reg=reg) for reg in (0.01, 100.0))
+    result = compare(a, b, correction=["cluster", "max"], threshold=0.4)
+    z = standardised(a.scores - b.scores, a.null.astype(float) - b.null)
+    near = build.near_in(a)
+    rows = rows_of_group(result, "cluster", z, stats.norm.isf(0.2), near)
+    assert_rows(result.clusters(), rows)
+    assert len(rows) > 0
+
+
+def test_groups_of_single_numbers_have_no_clusters():
+    for result in (build.group("DecodingResult"), build.comparison("DecodingResult")):
+        with pytest.raises(ValueError, match="a single position, which has no clust"):
+            result.clusters()
+        assert result.peak("max")["p"] == result.pvalues("none")
+
+
+# ------------------------------------------------------------------- peaks and onsets
+
+
+@clustered_maps
+def test_the_peak_is_the_highest_score_and_its_row_of_the_table(kind):
+    result = clustered(kind)
+    table = result.to_dataframe(["max"])
+    best = int(np.nanargmax(result.scores))
+    assert result.peak() == table.iloc[[best]].to_dict("records")[0]
+    assert result.peak("none")["accuracy"] == np.nanmax(result.scores)
+    assert "p_none" not in result.peak("none")
+
+
+def test_the_peak_of_a_difference_may_be_below_zero():
+    one, other = (
+        build.result("VolumeResult", n_permutations=39, reg=reg) for reg in (0.3, 30.0)
+    )
+    found = []
+    for pair in ((one, other), (other, one)):
+        comparison = compare(*pair)
+        best = np.nanargmax(np.abs(comparison.scores))
+        found.append(comparison.peak("none")["accuracy_difference"])
+        assert found[-1] == comparison.scores[best]
+        assert f"{rounded(found[-1], 3, '+')} at " in comparison._repr_html_()
+    assert found[0] == -found[1] != 0
+
+
+def test_a_peak_needs_scores_but_no_permutations():
+    result = build.result(n_permutations=0)
+    assert set(result.peak()) == {"time", "accuracy"}
+    space = build.volume_space((2, 2, 2))
+    empty = build.made_of_images(space, np.full(space.n_positions, np.nan))
+    with pytest.raises(ValueError, match="no scores, so no peak"):
+        empty.peak()
+
+
+@pytest.mark.parametrize("kind", ["times", "values", "power", "sensors"])
+@pytest.mark.parametrize(
+    "correction", ["max", "max-step-down", "bonferroni", "cluster-depth"]
+)
+@pytest.mark.filterwarnings("ignore:.* the first or the last time:RuntimeWarning")
+def test_the_onset_is_the_first_significant_time(kind, correction):
+    result = clustered(kind)
+    if correction == "cluster-depth" and len(result.axes) > 1:
+        with pytest.raises(ValueError, match="'cluster-depth' is for time courses"):
+            result.onset(correction)
+        return
+    p = result.pvalues(correction).reshape(-1, len(TIMES)).min(axis=0)
+    for alpha in (0.02, 0.2, 0.5, 0.9):
+        first = [time for time, value in zip(TIMES, p, strict=True) if value <= alpha]
+        expected = first[0] if first else np.nan
+        assert_array_equal(result.onset(correction, alpha=alpha), expected)
+    # So few permutations are enough for 25 positions only.
+    assert (p <= 0.9).any() or (correction == "bonferroni" and len(result.axes) > 1)
+    low = result.pvalues("max", alternative="less").reshape(-1, len(TIMES)).min(axis=0)
+    onset = result.onset(alternative="less", alpha=low.min())
+    assert onset == TIMES[np.argmin(low)]
+
+
+@pytest.mark.parametrize("correction", ["none", "cluster", "tfce", "fdr"])
+def test_marks_that_are_not_of_single_times_have_no_onset(correction):
+    with pytest.raises(ValueError, match=r"no onset with .*'max', .*'cluster-depth'"):
+        clustered("times").onset(correction)
+    assert not hasattr(clustered("map"), "onset")
+    assert not hasattr(clustered("voxels"), "onset")

@@ -14,19 +14,14 @@ from mvpa_kfda.inference import discoveries
 from mvpa_kfda.inference.discoveries import Calibration, calibrate, n_true, rank
 from mvpa_kfda.inference.null import ALTERNATIVES, Null
 from mvpa_kfda.results.clusters import levels_of
-from mvpa_kfda.results.epochs import GeneralizationResult
-from tests import build
-from tests.inference.test_cluster_tables import MAPS, TRUE, maps, neighbours, sets_of
+from tests import build, reference_group
+from tests.build import clustered, clustered_maps, connected_sets
 
 ALPHAS = (0.05, 0.1, 0.25, 0.5)
+TRUE = ["n_true", "share_true"]
 
 
 # ------------------------------------------------------------ plain loops, in fractions
-
-
-def ranks_of(rows):
-    """Return for each row and position how many rows score as high, or higher."""
-    return np.array([(rows >= row).sum(axis=0) for row in rows])
 
 
 def slope_of(ranks, alpha):
@@ -74,7 +69,8 @@ def test_bounds_are_those_of_the_definition_over_all_subsets(n_rows, steps):
     m, found = 7, 0
     for seed in range(3):
         rows = rows_with_effect(seed, n_rows, m, steps)
-        made, ranks = calibrated(rows), ranks_of(rows)
+        made = calibrated(rows)
+        ranks, _ = reference_group.ranks_of_rows(reference_group.null_of(rows))
         assert_array_equal(made.ranks, ranks[0])
         for alpha in ALPHAS:
             slope, levels = slope_of(ranks, alpha), made.levels(alpha)
@@ -193,66 +189,58 @@ def test_what_does_not_fit_is_refused_beforehand(monkeypatch):
 # ----------------------------------------------------------------------------- results
 
 
-@maps
+@clustered_maps
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
-def test_ranks_are_p_values(make, alternative):
-    result = make()
-    if isinstance(result, GeneralizationResult):
-        ranks = np.max([c.ranks for c in result.calibrations(None, alternative)], 0)
-    else:
-        [made] = result.calibrations(alternative=alternative)
-        ranks = made.ranks
-    p = np.ravel(result.pvalues(alternative=alternative))
+def test_ranks_are_p_values_and_rows_of_clusters_have_their_bounds(kind, alternative):
+    result, how = clustered(kind), {"alternative": alternative}
+    made = result.calibrations(**how)
+    assert len(made) == (2 if "map" in kind else 1)
+    ranks = np.max([each.ranks for each in made], axis=0)
+    p = np.ravel(result.pvalues(**how))
     counted = np.isfinite(p)
-    n_rows = result.n_permutations + 1
-    assert_array_equal(np.round(p[counted] * n_rows), ranks[counted])
+    assert_array_equal(np.round(p[counted] * 60), ranks[counted])
     assert (ranks[~counted] == 0).all()
-
-
-@maps
-def test_clusters_have_the_bounds_of_their_rows(make):
-    result, found = make(), 0
+    result = clustered(kind)  # what is worked out is kept
     scores = result.metrics["accuracy"]
     scores[: len(scores) // 2] += 0.1
-    for alternative in ("greater", "two-sided"):
-        how = {"alternative": alternative, "alpha": 0.3}
-        table = result.clusters(threshold=0.4, **how)
-        for k, row in table.iterrows():
-            bound = result.true_discoveries(row, **how)
-            assert bound.n == row["size"]
-            assert (bound.n_true, bound.share_true) == tuple(row[[*TRUE]])
-            assert bound.n_true == result.true_discoveries(table.loc[k], **how).n_true
-            found += bound.n_true > 0
-    assert found > 0
+    table, found = result.clusters(threshold=0.4, alpha=0.3, **how), 0
+    for _, row in table.iterrows():
+        bound = result.true_discoveries(row, 0.3, **how)
+        assert bound.n == row["size"]
+        assert (bound.n_true, bound.share_true) == tuple(row[[*TRUE]])
+        found += bound.n_true > 0
+    assert found > 0 or alternative == "less"
 
 
 def test_sets_may_be_given_in_many_ways(tmp_path):
-    def n(result, where):
-        return result.true_discoveries(where).n
-
-    times, sensors, cells = MAPS["times"](), MAPS["sensors"](), MAPS["map"]()
-    assert n(times, None) == 25
-    assert n(times, (0.0, 0.1)) == np.count_nonzero((times.times > -0.001)[:16])
-    assert n(times, times.times > 0.1) == np.count_nonzero(times.times > 0.1)
-    assert n(sensors, "Oz") == 25
-    assert n(sensors, ["Oz", "O1"]) == 50
-    assert n(sensors, (0.0, 0.02)) == 6 * 3
-    assert n(cells, (0.0, 0.02)) == 9
-    regions = MAPS["regions"]()
-    name, number = regions.geometry.names[1], int(regions.geometry.ids[1])
-    assert n(regions, name) == n(regions, number) == 1
-    voxels = MAPS["voxels"]()
+    regions, voxels = clustered("regions"), clustered("voxels")
     inside = np.zeros((5, 6, 4))
     inside[2] = 1
     img = build.mask(inside, voxels.geometry.affine)
-    of_array = inside[voxels.geometry.mask] > 0
-    assert n(voxels, img) == n(voxels, of_array) > 10
     img.to_filename(tmp_path / "mask.nii.gz")
-    assert n(voxels, str(tmp_path / "mask.nii.gz")) == n(voxels, img)
-    vertices = MAPS["vertices"]()
+    of_array = inside[voxels.geometry.mask] > 0
+    vertices = clustered("vertices")
     chosen = np.arange(len(vertices.scores)) < 20
-    img = vertices.geometry.to_img(chosen.astype(float))
-    assert n(vertices, img) == n(vertices, chosen) > 10
+    n_voxels = np.isfinite(voxels.scores[of_array]).sum()
+    n_vertices = np.isfinite(vertices.scores[chosen]).sum()
+    times = clustered("times").times
+    for kind, where, n in (
+        ("times", None, 25),
+        ("times", (0.0, 0.1), 11),
+        ("times", times > 0.1, np.count_nonzero(times > 0.1)),
+        ("sensors", "Oz", 25),
+        ("sensors", ["Oz", "O1"], 50),
+        ("sensors", (0.0, 0.02), 6 * 3),
+        ("map", (0.0, 0.02), 9),
+        ("regions", regions.geometry.names[1], 1),
+        ("regions", int(regions.geometry.ids[1]), 1),
+        ("voxels", img, n_voxels),
+        ("voxels", of_array, n_voxels),
+        ("voxels", str(tmp_path / "mask.nii.gz"), n_voxels),
+        ("vertices", vertices.geometry.to_img(chosen.astype(float)), n_vertices),
+        ("vertices", chosen, n_vertices),
+    ):
+        assert clustered(kind).true_discoveries(where).n == n, (kind, where)
 
 
 @pytest.mark.parametrize(
@@ -271,11 +259,11 @@ def test_sets_may_be_given_in_many_ways(tmp_path):
 )
 def test_what_is_no_set(name, where, error, words):
     with pytest.raises(error, match=words):
-        MAPS[name]().true_discoveries(where)
+        clustered(name).true_discoveries(where)
 
 
 def test_rows_that_have_lost_their_positions():
-    result, other = MAPS["times"](), MAPS["power"]()
+    result, other = clustered("times"), clustered("power")
     table = result.clusters(threshold=0.4)
     for row in (table, table.loc[0].copy().rename("a"), table.iloc[0].to_frame()):
         with pytest.raises(ValueError, match="not a row of a table of clusters"):
@@ -295,12 +283,12 @@ def test_only_whole_nulls_will_do():
 
 
 def test_largest_regions_are_those_of_a_walk():
-    result, alpha, share, found = MAPS["power"](), 0.3, 0.4, 0
+    result, alpha, share, found = clustered("power"), 0.3, 0.4, 0
     heights = np.unique(result._heights(None, None)[0])
     expected = np.zeros(result.shape, int)
     z = result._heights(None, None)[0]
     for height in heights:
-        for members in sets_of(z >= height, neighbours(result)):
+        for members in connected_sets(z >= height, build.near_in(result)):
             where = np.zeros(result.shape, bool)
             where[tuple(np.transpose(members))] = True
             bound = result.true_discoveries(where, alpha)
@@ -336,14 +324,9 @@ def test_groups_have_bounds(tmp_path, method, kind):
     group = group_inference(subjects, method, **options)
     found = [group.true_discoveries(alpha=a).n_true for a in (0.001, 0.05, 0.3)]
     assert found == sorted(found)
-    n_tests = 2 if kind == "GeneralizationResult" and method < "c" else 1
-    n_tests = (
-        2 if kind == "GeneralizationResult" and method == "prevalence" else n_tests
-    )
+    by_labels = method in ("prevalence", "bootstrap")
+    n_tests = 2 if kind == "GeneralizationResult" and by_labels else 1
     assert len(group.ranks) == n_tests
-    if method in ("bootstrap", "sign-flip"):  # others have p-values that are exact
-        p = group.pvalues("none") * (group.n_permutations + 1)
-        assert_array_equal(np.round(p), np.max(group.ranks, axis=0))
     table = group.clusters("max", alpha=0.3)
     for _, row in table.iterrows():
         bound = group.true_discoveries(row, 0.3)
@@ -357,12 +340,11 @@ def test_groups_have_bounds(tmp_path, method, kind):
 @pytest.mark.filterwarnings("ignore:With .* subjects")
 def test_maps_of_many_positions_are_ranked_by_their_first_rows(monkeypatch):
     subjects = build.subjects(n=8, n_permutations=39)
-    whole = group_inference(subjects, "sign-flip", random_state=0, n_permutations=99)
     monkeypatch.setattr("mvpa_kfda.group.second_level._RANKED", 1)
     monkeypatch.setattr("mvpa_kfda.group.second_level._LEAST_RANKED", 99)
     first = group_inference(subjects, "sign-flip", random_state=0, n_permutations=199)
     assert first.n_permutations == 199
-    assert first.rank_statistics.shape == whole.rank_statistics.shape == (1, 100)
+    assert first.rank_statistics.shape == (1, 100)
     assert (first.ranks <= 100).all()
 
 

@@ -1,11 +1,12 @@
 """Label permutations: which labels change places, and which scheme is chosen."""
 
 import itertools
-import math
 import warnings
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
+from scipy.stats import kstest
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
@@ -18,12 +19,16 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 
+from mvpa_kfda import cross_validate, generalize_arrays, searchlight
+from mvpa_kfda.inference.corrections import p_values
 from mvpa_kfda.inference.permutation import (
     Permutations,
     count_renamings,
     permute_labels,
 )
 from mvpa_kfda.kfda.folds import Folds, make_folds
+from tests import build
+from tests.build import PROBLEMS, p_without_ties, simulate
 
 SEED = 3
 
@@ -63,62 +68,39 @@ def balanced(n, n_classes=2):
 # ------------------------------------------------------------------------- the schemes
 
 
-def test_within_folds_keeps_every_folds_class_counts():
-    codes = np.random.default_rng(0).integers(0, 3, 90)
-    folds = make_folds(StratifiedKFold(5, shuffle=True, random_state=0), codes)
-    options = {"permute": "within_folds", "random_state": SEED}
-    with pytest.warns(RuntimeWarning, match="independent from trial to trial"):
-        found = permute_labels(codes, 50, folds=folds, **options)
-    assert found.scheme == "within_folds"
-    assert not found.exact
-    assert found.n_permutations == 50
-    for test in folds.tests:
-        inside = np.isin(np.arange(90), test).astype(int)
-        assert_stays_in_blocks(found.labels, inside)
+RUNS = np.repeat(["run 1", "run 2"], 40)
+
+
+@pytest.mark.filterwarnings("ignore:permute='within_folds' .*independent from trial")
+@pytest.mark.parametrize(
+    ("permute", "cv", "groups", "within", "across"),
+    [
+        ("within_folds", StratifiedKFold(5, shuffle=True), None, ["folds"], ["runs"]),
+        ("within_folds", KFold(4), RUNS, ["folds", "runs", "both"], []),
+        ("auto", "hold out", None, ["folds"], ["runs"]),
+        ("within_groups", KFold(8), RUNS, ["runs"], ["folds"]),
+        ("free", KFold(4), RUNS, [], ["folds", "runs"]),
+    ],
+)
+def test_labels_change_places_within_blocks_and_no_others(
+    permute, cv, groups, within, across
+):
+    codes = np.random.default_rng(0).integers(0, 3, 80)
+    cv = [(np.arange(12, 80), np.arange(12))] if cv == "hold out" else cv
+    folds = make_folds(cv, codes)
+    options = {"groups": groups, "permute": permute, "random_state": SEED}
+    found = permute_labels(codes, 50, folds=folds, **options)
+    assert found.scheme == ("within_folds" if permute == "auto" else permute)
+    assert (found.exact, found.n_permutations) == (False, 50)
     assert len(set(rows(found.labels))) == 51
-
-
-def test_within_folds_and_groups_stays_within_both():
-    codes = balanced(80)
-    groups = np.repeat(["run 1", "run 2"], 40)
-    folds = make_folds(KFold(4), codes)
-    options = {"permute": "within_folds", "random_state": SEED}
-    found = permute_labels(codes, 50, folds=folds, groups=groups, **options)
-    assert found.scheme == "within_folds"
-    assert_stays_in_blocks(found.labels, folds.blocks)
-    assert_stays_in_blocks(found.labels, groups)
-    both = [f"{group} {fold}" for group, fold in zip(groups, folds.blocks, strict=True)]
-    assert_stays_in_blocks(found.labels, both)
-
-
-def test_within_folds_of_a_hold_out_has_two_halves():
-    codes = balanced(40)
-    test = np.arange(12)
-    folds = make_folds([(np.arange(12, 40), test)], codes)
-    found = permute_labels(codes, 30, folds=folds, random_state=SEED)
-    assert found.scheme == "within_folds"
-    assert_stays_in_blocks(found.labels, np.arange(40) < 12)
-    # Labels do move inside both halves.
-    assert (found.labels[1:, :12] != codes[:12]).any()
-    assert (found.labels[1:, 12:] != codes[12:]).any()
-
-
-def test_within_groups_stays_in_groups_and_crosses_folds():
-    codes = np.random.default_rng(0).integers(0, 2, 60)
-    groups = np.repeat([7, 1, 3], 20)
-    folds = make_folds(KFold(6), codes)
-    found = permute_labels(
-        codes,
-        50,
-        folds=folds,
-        groups=groups,
-        permute="within_groups",
-        random_state=SEED,
-    )
-    assert found.scheme == "within_groups"
-    assert_stays_in_blocks(found.labels, groups)
-    in_folds = counts_by_block(found.labels, folds.blocks)
-    assert (in_folds != in_folds[0]).any()
+    of_fold = np.stack([np.isin(np.arange(80), test) for test in folds.tests])
+    blocks = {"folds": of_fold.argmax(axis=0) + of_fold.any(axis=0), "runs": RUNS}
+    blocks["both"] = np.char.add(RUNS, blocks["folds"].astype(str))
+    for name in within:
+        assert_stays_in_blocks(found.labels, blocks[name])
+    for name in across:
+        counts = counts_by_block(found.labels, blocks[name])
+        assert (counts != counts[0]).any()
 
 
 def test_groups_exchange_their_labels_as_wholes():
@@ -138,17 +120,12 @@ def test_groups_exchange_their_labels_as_wholes():
 
 def test_free_gives_every_arrangement_the_same_chance():
     codes = np.array([0, 0, 1, 1, 1, 2])
-    folds = make_folds(LeaveOneOut(), codes)
-    found = permute_labels(codes, 5, folds=folds, permute="free", random_state=SEED)
-    assert not found.exact
-    many = np.concatenate(
-        [
-            permute_labels(
-                codes, 58, folds=folds, permute="free", random_state=seed
-            ).labels[1:]
-            for seed in range(200)
-        ]
-    )
+    asked = {"folds": make_folds(LeaveOneOut(), codes), "permute": "free"}
+    drawn = [
+        permute_labels(codes, 58, random_state=seed, **asked) for seed in range(200)
+    ]
+    assert not drawn[0].exact
+    many = np.concatenate([found.labels[1:] for found in drawn])
     counts = np.unique(many, axis=0, return_counts=True)[1]
     assert len(counts) == 60  # 6! / (2! 3! 1!)
     expected = len(many) / 60
@@ -180,25 +157,17 @@ def test_enumeration_equals_brute_force(codes, permute, n_distinct):
         "free": np.zeros(n, int),
     }[permute]
     needed = groups if permute == "within_groups" else None
-    found = permute_labels(
-        codes, n_distinct - 1, folds=folds, groups=needed, permute=permute
-    )
+    asked = {"folds": folds, "groups": needed, "permute": permute, "random_state": SEED}
+    found = permute_labels(codes, n_distinct - 1, **asked)
     assert found.exact
     assert (found.labels[0] == codes).all()
     assert len(found.labels) == n_distinct
     assert set(rows(found.labels)) == rearrangements(codes, blocks)
     assert len(set(rows(found.labels))) == n_distinct
     # More permutations than there are change nothing; one fewer is drawn at random.
-    more = permute_labels(codes, 5000, folds=folds, groups=needed, permute=permute)
+    more = permute_labels(codes, 5000, **asked)
     np.testing.assert_array_equal(more.labels, found.labels)
-    fewer = permute_labels(
-        codes,
-        n_distinct - 2,
-        folds=folds,
-        groups=needed,
-        permute=permute,
-        random_state=SEED,
-    )
+    fewer = permute_labels(codes, n_distinct - 2, **asked)
     assert not fewer.exact
     assert len(fewer.labels) == n_distinct - 1
     assert set(rows(fewer.labels)) < set(rows(found.labels))
@@ -230,16 +199,6 @@ def test_many_blocks_that_allow_one_order_only():
     ]  # fmt: skip
 
 
-def test_count_of_large_problems_does_not_overflow():
-    codes = balanced(3000, 7)
-    folds = make_folds(10, codes)
-    options = {"permute": "within_folds", "random_state": SEED}
-    assert not permute_labels(codes, 5, folds=folds, **options).exact
-
-
-# --------------------------------------------------------------------- seeds and layout
-
-
 def test_layout_and_type():
     for n_classes, dtype in [(2, np.int8), (128, np.int8), (129, np.int16)]:
         codes = balanced(4 * n_classes, n_classes)
@@ -251,14 +210,12 @@ def test_layout_and_type():
             assert found.labels.dtype == dtype
             assert found.labels.flags.c_contiguous
             np.testing.assert_array_equal(found.labels[0], codes)
-
-
-def test_the_input_is_not_changed():
-    codes = balanced(30)
-    before = codes.copy()
-    found = permute_labels(codes, 5, folds=make_folds(5, codes), random_state=SEED)
-    found.labels[:] = 0
-    np.testing.assert_array_equal(codes, before)
+    found.labels[:] = 0  # which does not change the input
+    np.testing.assert_array_equal(codes, balanced(4 * n_classes, n_classes))
+    codes = balanced(3000, 7)  # whose arrangements are too many for a number
+    options = {"permute": "within_folds", "random_state": SEED}
+    many = permute_labels(codes, 5, folds=make_folds(10, codes), **options)
+    assert not many.exact
 
 
 # --------------------------------------------------------- without folds: other trials
@@ -275,7 +232,9 @@ def test_the_input_is_not_changed():
 )
 def test_without_folds_auto_asks_the_groups(groups, scheme):
     codes = np.arange(24) % 3
-    found = permute_labels(codes, 40, folds=None, groups=groups, random_state=SEED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no splitter could have looked at the labels
+        found = permute_labels(codes, 40, folds=None, groups=groups, random_state=SEED)
     assert found.scheme == scheme
     assert found.n_permutations == 40
     assert not found.exact
@@ -286,32 +245,12 @@ def test_without_folds_auto_asks_the_groups(groups, scheme):
         assert_stays_in_blocks(found.labels, groups)
     if scheme == "groups":
         np.testing.assert_array_equal(found.labels[:, :12], found.labels[:, 12:])
-    named = permute_labels(
-        codes, 40, folds=None, groups=groups, permute=scheme, random_state=SEED
-    )
+    options = {"groups": groups, "random_state": SEED}
+    named = permute_labels(codes, 40, folds=None, permute=scheme, **options)
     np.testing.assert_array_equal(named.labels, found.labels)
-
-
-def test_without_folds_any_scheme_but_one_may_be_named():
-    codes = np.arange(24) % 3
-    groups = np.arange(24) % 12
-    free = permute_labels(codes, 40, folds=None, groups=groups, permute="free")
+    free = permute_labels(codes, 40, folds=None, permute="free", **options)
     assert free.scheme == "free"
     assert (free.labels[:, :12] != free.labels[:, 12:]).any()
-    with pytest.raises(ValueError, match=r"^permute='within_folds' needs folds, but"):
-        permute_labels(codes, 40, folds=None, permute="within_folds")
-    for scheme in ("within_groups", "groups"):
-        with pytest.raises(ValueError, match=f"^permute='{scheme}' needs groups"):
-            permute_labels(codes, 40, folds=None, permute=scheme)
-
-
-def test_without_folds_nothing_is_biased():
-    """There is no splitter that could have looked at the labels."""
-    codes = np.arange(24) % 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for scheme in ("free", "auto"):
-            permute_labels(codes, 40, folds=None, permute=scheme)
 
 
 def test_without_folds_few_arrangements_are_listed():
@@ -325,17 +264,6 @@ def test_without_folds_few_arrangements_are_listed():
             np.array([0, 0, 1, 1]), 100, folds=None, groups=np.array([5, 5, 2, 2])
         )
     assert rows(found.labels) == [(0, 0, 1, 1), (1, 1, 0, 0)]
-
-
-def test_without_folds_one_arrangement_is_refused():
-    with pytest.raises(ValueError, match=r"^permute='within_groups' allows only one"):
-        permute_labels(
-            np.array([0, 0, 1, 1]),
-            10,
-            folds=None,
-            groups=np.array([5, 5, 2, 2]),
-            permute="within_groups",
-        )
     found = permute_labels(np.zeros(3, int), 0, folds=None)
     np.testing.assert_array_equal(found.labels, [[0, 0, 0]])
 
@@ -343,33 +271,18 @@ def test_without_folds_one_arrangement_is_refused():
 # ----------------------------------------------------------------------------- choices
 
 
+BLIND = [3, KFold(2), LeaveOneOut(), TimeSeriesSplit(3), None]
+BLIND += [ShuffleSplit(30, test_size=0.3), RepeatedKFold(n_splits=2, n_repeats=2)]
+
+
 @pytest.mark.parametrize("n_permutations", [9, 100_000])
-@pytest.mark.parametrize(
-    "cv",
-    [
-        3,
-        KFold(2),
-        LeaveOneOut(),
-        ShuffleSplit(30, test_size=0.3, random_state=0),
-        RepeatedKFold(n_splits=2, n_repeats=2, random_state=0),
-        TimeSeriesSplit(3),
-        None,
-    ],
-    ids=repr,
-)
-@pytest.mark.parametrize(
-    ("groups", "scheme"),
-    [
-        (None, "free"),
-        (np.repeat([0, 1, 2], 6), "within_groups"),
-        (np.tile([0, 1], 9), "groups"),
-    ],
-)
+@pytest.mark.parametrize("cv", BLIND, ids=repr)
+@pytest.mark.parametrize("scheme", ["free", "within_groups", "groups"])
 @pytest.mark.filterwarnings("ignore:The labels have only")
-def test_auto_goes_by_the_groups_where_folds_are_blind(
-    groups, scheme, cv, n_permutations
-):
-    codes = np.tile([0, 1], 9)
+def test_auto_goes_by_the_groups_where_folds_are_blind(scheme, cv, n_permutations):
+    codes, groups = np.tile([0, 1], 9), None
+    if scheme == "within_groups":
+        groups = np.repeat([0, 1, 2], 6)
     if scheme == "groups":  # 924 arrangements
         codes, groups = np.repeat(np.tile([0, 1], 6), 2), np.repeat(np.arange(12), 2)
     folds = None if cv is None else make_folds(cv, codes)
@@ -519,35 +432,37 @@ def test_a_biased_scheme_by_name_warns_at_the_caller(permute):
 # --------------------------------------------------------------------------- bad input
 
 
-def fails(match, codes=None, n_permutations=10, cv=5, error=ValueError, **options):
-    codes = balanced(20) if codes is None else codes
-    folds = make_folds(cv, codes)
-    with pytest.raises(error, match=match):
-        permute_labels(codes, n_permutations, folds=folds, **options)
+TWENTY, HALVES = balanced(20), np.repeat([0, 1], 10)
+NAMED, QUARTERS = np.repeat([["anna", "ben", "eva", "tom"], list("abcd")], 5, axis=1)
 
 
-def test_bad_groups():
-    fails("permute='within_groups' needs groups", permute="within_groups")
-    fails("permute='groups' needs groups", permute="groups")
-    fails(r"shape \(20,\); got shape \(3,\)", groups=[1, 2, 3])
-    groups = np.repeat(["anna", "ben", "eva", "tom"], 5)
-    fails("group 'anna' holds several", groups=groups, permute="groups")
-    fails("one group only.*anna", groups=["anna"] * 20, permute="groups")
-
-
-def test_only_one_arrangement():
-    codes = np.repeat([0, 1], 10)
-    groups = np.repeat(["a", "b", "c", "d"], 5)
-    blind = KFold(2)
-    fails("only one arrangement.*fold of", codes, cv=blind, permute="within_folds")
-    fails(
-        "only one arrangement.*of a group.*permute='groups'",
-        codes,
-        cv=blind,
-        groups=groups,
-        permute="within_groups",
-    )
-    fails("only one arrangement", cv=LeaveOneOut(), permute="within_folds")
+@pytest.mark.parametrize(
+    ("permute", "codes", "cv", "groups", "message"),
+    [
+        ("within_groups", TWENTY, 5, None, "permute='within_groups' needs groups"),
+        ("groups", TWENTY, 5, None, "permute='groups' needs groups"),
+        ("within_groups", TWENTY, None, None, "^permute='within_groups' needs groups"),
+        ("groups", TWENTY, None, None, "^permute='groups' needs groups"),
+        ("within_folds", TWENTY, None, None, "^permute='within_folds' needs folds, "),
+        ("auto", TWENTY, 5, [1, 2, 3], r"shape \(20,\); got shape \(3,\)"),
+        ("groups", TWENTY, 5, NAMED, "group 'anna' holds several"),
+        ("groups", TWENTY, 5, ["anna"] * 20, "one group only.*anna"),
+        ("within_folds", HALVES, KFold(2), None, "only one arrangement.*fold of"),
+        (
+            "within_groups",
+            HALVES,
+            KFold(2),
+            QUARTERS,
+            "only one arrangement.*of a group.*permute='groups'",
+        ),
+        ("within_folds", TWENTY, LeaveOneOut(), None, "only one arrangement"),
+        ("within_groups", HALVES, None, QUARTERS, "^permute='within_groups' allows on"),
+    ],
+)
+def test_what_cannot_be_permuted(permute, codes, cv, groups, message):
+    folds = None if cv is None else make_folds(cv, codes)
+    with pytest.raises(ValueError, match=message):
+        permute_labels(codes, 10, folds=folds, groups=groups, permute=permute)
 
 
 def test_bad_codes():
@@ -559,12 +474,166 @@ def test_bad_codes():
             permute_labels(codes, 2, folds=folds)
 
 
-def test_group_folds_that_are_blind_permute_whole_groups():
-    codes = np.repeat([0, 1] * 6, 3)
-    groups = np.repeat(np.arange(12), 3)
-    for cv in (GroupKFold(4), LeaveOneGroupOut(), KFold(4)):
-        folds = make_folds(cv, codes, groups)
-        found = permute_labels(codes, 50, folds=folds, groups=groups)
-        assert found.scheme == "groups"
-        assert not found.exact
-    assert math.comb(12, 6) > 51
+@pytest.mark.parametrize("cv", [GroupKFold(4), LeaveOneGroupOut()])
+def test_group_folds_are_blind(cv):
+    codes, groups = np.repeat([0, 1] * 6, 3), np.repeat(np.arange(12), 3)
+    folds = make_folds(cv, codes, groups)
+    found = permute_labels(codes, 50, folds=folds, groups=groups)
+    assert (found.scheme, found.exact) == ("groups", False)
+
+
+# ------------------------------------------------ whether p-values of noise are uniform
+
+
+def listed(rng):
+    # Folds that do not follow the labels when these are shuffled.
+    X, y, _ = PROBLEMS["stratified"][0](rng)
+    return X, y, {"cv": list(StratifiedKFold(10).split(X, y))}
+
+
+def stratified_wide(rng):
+    return rng.normal(size=(40, 60)), np.arange(40) % 2, {"cv": StratifiedKFold(10)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("problem", "scheme"), PROBLEMS.values(), ids=PROBLEMS)
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc"])
+# As random orders of labels may be.
+@pytest.mark.filterwarnings("ignore:(Successive|The class)")
+@pytest.mark.filterwarnings("ignore:No trial of class")
+def test_p_values_are_uniform_on_noise(problem, scheme, scoring):
+    results = simulate(problem, 400, 99, scoring=scoring)
+    assert {result.parameters["permute"] for result in results} == {scheme}
+    assert kstest(p_without_ties(results), "uniform").pvalue > 0.01
+    p = np.array([result.pvalues() for result in results])
+    for alpha in (0.05, 0.1, 0.2, 0.5):
+        margin = 3 * np.sqrt(alpha * (1 - alpha) / len(p))
+        assert (p <= alpha).mean() < alpha + margin
+
+
+@pytest.mark.slow
+def test_forgetting_the_subjects_finds_effects_in_noise():
+    # Why whole groups exchange labels: the same data with trials shuffled freely.
+    p = p_without_ties(
+        simulate(PROBLEMS["between subjects"][0], 200, 99, permute="free")
+    )
+    assert (p <= 0.05).mean() > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:permute='free'")
+def test_free_shuffling_over_fixed_stratified_folds_is_biased():
+    # Observed labels are one draw from the shuffles within folds, so these stand for
+    # them, with far less spread. 40 trials, 20 features, 2 classes, 10 folds: 0.006.
+    within = simulate(listed, 200, 200, permute="within_folds")
+    free = simulate(listed, 200, 200, permute="free")
+    gaps = [a.null.mean() - b.null.mean() for a, b in zip(within, free, strict=True)]
+    assert np.std(gaps) / np.sqrt(200) < 0.001
+    assert np.mean(gaps) == pytest.approx(0.006, abs=0.002)
+    assert np.mean([result.null.mean() for result in free]) < 0.497
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("permute", ["free", "within_folds"])
+def test_stratified_folds_that_follow_the_labels_are_not_biased(permute):
+    # With 60 features free shuffling over fixed folds would show a gap of 0.010.
+    results = simulate(stratified_wide, 1500, 40, permute=permute)
+    gaps = [result.scores - result.null.mean() for result in results]
+    error = np.std(gaps) / np.sqrt(len(gaps))
+    assert error < 0.003
+    assert abs(np.mean(gaps)) < 2 * error
+
+
+@pytest.mark.slow
+def test_error_falls_with_the_number_of_permutations():
+    # 12 trials, 6 of each class: all 924 arrangements can be listed.
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 3)), np.arange(12) % 2
+    X[y == 1, 0] += 1.0
+    options = {"cv": LeaveOneOut(), "permute": "free", "scoring": "roc_auc"}
+    listed = cross_validate(X, y, n_permutations=5000, **options)
+    assert listed.parameters["exact"]
+    assert len(listed.null) == 923
+    exact = listed.pvalues()
+    errors = {}
+    for n_permutations in (50, 200, 800):
+        p = [
+            cross_validate(
+                X, y, n_permutations=n_permutations, random_state=seed, **options
+            ).pvalues()
+            for seed in range(200)
+        ]
+        errors[n_permutations] = np.sqrt(np.mean((np.array(p) - exact) ** 2))
+        expected = np.sqrt(exact * (1 - exact) / n_permutations)
+        assert errors[n_permutations] == pytest.approx(expected, rel=0.25)
+    assert errors[800] < errors[200] < errors[50]
+    assert exact == p_values(listed.scores, listed.null)
+
+
+def generalization_maps(strength, autocorrelation, n_maps=300):
+    """Yield maps of two classes that differ in the second half of the times only."""
+    rng = np.random.default_rng(0)
+    y, half = np.arange(60) % 2, 3
+    for seed in range(n_maps):
+        X = rng.standard_normal((60, 20, 2 * half))
+        for t in range(1, X.shape[2]):
+            keep = np.sqrt(1 - autocorrelation**2)
+            X[:, :, t] = autocorrelation * X[:, :, t - 1] + keep * X[:, :, t]
+        pattern = rng.standard_normal((2, 20))
+        X[:, :, half:] += strength * pattern[y][:, :, None]
+        yield generalize_arrays(
+            X, y, cv=5, scoring="roc_auc", n_permutations=99, random_state=seed
+        )
+
+
+def share(flags):
+    """Return the share of true cells, averaged over maps."""
+    return np.mean([np.mean(flag) for flag in flags])
+
+
+@pytest.mark.slow
+def test_a_classifier_of_noise_does_not_count_as_generalizing_to_a_signal():
+    maps = list(generalization_maps(strength=1.0, autocorrelation=0.0))
+    noise_to_signal = np.s_[:3, 3:]
+    joint = [p_values(m.scores, m.nulls["roc_auc"]) for m in maps]
+    assert share([p[noise_to_signal] <= 0.05 for p in joint]) > 0.15
+    assert share([m.pvalues()[noise_to_signal] <= 0.05 for m in maps]) < 0.07
+    corrected = [m.pvalues("max") <= 0.05 for m in maps]
+    assert share([p[noise_to_signal].any() for p in corrected]) < 0.08
+    assert share([p[3:, 3:] for p in corrected]) > 0.9  # not with a larger penalty
+
+
+@pytest.mark.slow
+def test_maps_of_noise_that_lasts_are_calibrated():
+    maps = list(generalization_maps(strength=0.0, autocorrelation=0.9))
+    tests = [m.kept_tests("roc_auc")[1] for m in maps]
+    fixed = [p_values(test.scores, test.null) for test in tests]
+    assert share([np.diag(p) <= 0.05 for p in fixed]) > 0.065
+    assert share([np.diag(m.pvalues()) <= 0.05 for m in maps]) < 0.055
+    assert share([m.pvalues() <= 0.05 for m in maps]) < 0.055
+    for correction in ("max", "cluster", "tfce"):
+        assert share([(m.pvalues(correction) <= 0.05).any() for m in maps]) < 0.088
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cv", [None, LeaveOneOut()], ids=["runs", "leave one out"])
+def test_searchlights_of_noise_are_calibrated(cv):
+    """Smooth noise with drifting runs: any sphere, and the best of them."""
+    n_maps, groups, affine = 300, np.repeat(np.arange(4), 6), np.diag([3.0, 3, 3, 1])
+    found = {"none": [], "max": [], "cluster": [], "tfce": []}
+    options = {"mask_img": build.mask(np.ones((6, 6, 6)), affine), "radius": 4.5}
+    options |= {"groups": groups, "n_permutations": 99, "cv": cv}
+    for seed in range(n_maps):
+        rng = np.random.default_rng(seed)
+        y = np.concatenate([rng.permutation([0, 0, 0, 1, 1, 1]) for _ in range(4)])
+        noise = gaussian_filter(rng.normal(size=(24, 6, 6, 6)), (0, 1, 1, 1))
+        drift = gaussian_filter(rng.normal(size=(4, 6, 6, 6)), (0, 1, 1, 1))
+        image = build.volume(noise + drift[groups], affine)
+        result = searchlight(image, y, random_state=seed, **options)
+        for correction, rates in found.items():
+            rates.append(np.mean(result.pvalues(correction) <= 0.05))
+    # Accuracies are discrete, so that a test may be conservative.
+    assert 0.01 < np.mean(found.pop("none")) < 0.06
+    for rates in found.values():
+        wrong = np.mean(np.array(rates) > 0)
+        assert wrong < 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_maps)

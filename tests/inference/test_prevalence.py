@@ -1,153 +1,65 @@
-"""Recombined first-level maps and prevalence inference, against plain loops."""
+"""Prevalence equals sums over all subsets of subjects, and its posterior integrals."""
 
 import itertools
 import math
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
+from scipy import integrate, stats
 
-from mvpa_kfda import TimeResult, group_inference
-from mvpa_kfda.group.second_level import (
-    RecombinedNull,
-    draw_recombinations,
-    p_of_scores,
+from mvpa_kfda.inference import prevalence
+from mvpa_kfda.inference.prevalence import (
+    Share,
+    ShareDifference,
+    densest,
+    largest_order,
+    prevalence_bound,
+    prevalence_p,
 )
-from mvpa_kfda.inference.corrections import corrected_p_values
-from mvpa_kfda.inference.prevalence import prevalence_bound, prevalence_p
-from tests import build
 
 ALPHA = 0.05
+FOLDER = Path(__file__).parents[2] / "doc" / "benchmarks"
+
+# ----------------------------------------------------------------- p-values, the i-test
 
 
-def subjects(n_permutations=(3, 3, 3), n_positions=4, seed=0, effect=0.3):
-    """Return accuracies of ten trials, which often tie, and their nulls."""
-    rng = np.random.default_rng(seed)
-    nulls = [rng.integers(2, 8, (n, n_positions)) / 10 for n in n_permutations]
-    scores = rng.integers(3, 8, (len(nulls), n_positions)) / 10
-    scores[:, 0] += effect
-    return scores, nulls
+def at_most(below, most):
+    """Return the probability of `most` or fewer of independent events, by subsets."""
+    total = 0.0
+    for chosen in itertools.product([False, True], repeat=len(below)):
+        if sum(chosen) <= most:
+            pairs = zip(chosen, below, strict=True)
+            total += math.prod(q if event else 1 - q for event, q in pairs)
+    return total
 
 
-# -------------------------------------------------------------------- recombined maps
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.5])
+@pytest.mark.parametrize("order", [1, 2, 4, 8])
+def test_p_of_an_order_equals_all_subsets(order, gamma):
+    p = np.random.default_rng(order).uniform(0, 1, (8, 3, 2)) ** 2
+    found = prevalence.order_p(p, order, gamma)
+    assert found.shape == (3, 2)
+    for at in np.ndindex(3, 2):
+        below = [1 - (gamma + (1 - gamma) * each) for each in p[(slice(None), *at)]]
+        assert_allclose(found[at], at_most(below, order - 1), rtol=1e-11, atol=0)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("statistic", "reduce"), [("min", min), ("mean", math.fsum)])
-def test_rows_equal_a_loop(statistic, reduce, dtype):
-    scores, nulls = subjects((3, 1, 5), n_positions=6)
-    nulls = [null.astype(dtype) for null in nulls]
-    draws = draw_recombinations([4, 2, 6], 30, random_state=0)
-    assert (draws == 0).any()
-    null = RecombinedNull(scores, nulls, draws, statistic)
-    rows = null[:]
-    assert rows.dtype == null.dtype == dtype
-    assert null.shape == rows.shape == (30, 6)
-    assert (null.ndim, len(null)) == (2, 30)
-    divisor = 3 if statistic == "mean" else 1
-    tolerance = {"rtol": 1e-6 if dtype == np.float32 else 1e-13, "atol": 0}
-    for i, v in np.ndindex(rows.shape):
-        values = [
-            scores[s, v] if j == 0 else nulls[s][j - 1, v]
-            for s, j in enumerate(draws[i])
-        ]
-        assert_allclose(rows[i, v], reduce(values) / divisor, **tolerance)
-    expected = [reduce(column) / divisor for column in scores.T]
-    assert_allclose(null.observed, expected, **tolerance)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("statistic", ["min", "mean"])
-def test_rows_do_not_depend_on_what_is_read_with_them(statistic, dtype, monkeypatch):
-    rng = np.random.default_rng(1)
-    nulls = [rng.normal(size=(7, 11)).astype(dtype) for _ in range(5)]
-    draws = draw_recombinations([8] * 5, 40, random_state=1)
-    null = RecombinedNull(rng.normal(size=(5, 11)), nulls, draws, statistic)
-    whole = null[:]
-    assert_array_equal(np.concatenate([null[:1], null[1:9], null[9:]]), whole)
-    assert_array_equal(null[5:25, 3:8], whole[5:25, 3:8])
-    assert_array_equal(null[40:], whole[40:])
-    # two rows in each batch
-    monkeypatch.setattr("mvpa_kfda.utils.memory._BATCH", 30)
-    assert_array_equal(null[:], whole)
-
-
-def test_observed_scores_are_as_precise_as_the_nulls():
-    scores = np.array([[0.7], [0.7]])
-    nulls = [np.array([[0.7]], dtype=np.float32), np.array([[0.7]])]
-    for statistic in ("min", "mean"):
-        null = RecombinedNull(scores, nulls, draw_recombinations([2, 2], 9), statistic)
-        assert null.dtype == np.float32  # the least precise null decides what ties
-        assert corrected_p_values(null.observed, null[:]) == 1
-        assert_array_equal(null.observed, np.float32([0.7]).astype(float))
-
-
-@pytest.mark.parametrize("statistic", ["min", "mean"])
-def test_the_neutral_row_is_the_observed_one(statistic):
-    rng = np.random.default_rng(2)
-    scores = rng.random((7, 50))
-    nulls = [rng.random((2, 50), dtype=np.float32) for _ in scores]
-    null = RecombinedNull(scores, nulls, np.zeros((1, 7), dtype=int), statistic)
-    assert_array_equal(null[:][0], null.observed)
-
-
-def test_nulls_in_another_order_of_memory_and_of_bytes():
-    scores, nulls = subjects()
-    draws = draw_recombinations([4] * 3, 63)
-    plain = RecombinedNull(scores, nulls, draws, "min")
-    swapped = [np.asfortranarray(null).astype(">f8") for null in nulls]
-    assert_array_equal(RecombinedNull(scores, swapped, draws, "min")[:], plain[:])
-
-
-# ---------------------------------------------------------------------- combinations
-
-
-def test_few_combinations_are_all_listed():
-    expected = list(itertools.product(range(4), range(2), range(3)))[1:]
-    for n_permutations in (23, 24, 1000):
-        draws = draw_recombinations([4, 2, 3], n_permutations)
-        assert [tuple(row) for row in draws.tolist()] == expected
-
-
-def test_many_combinations_are_drawn():
-    draws = draw_recombinations([4, 2, 3], 22, random_state=3)
-    assert draws.shape == (22, 3)
-    draws = draw_recombinations([101, 5, 11], 5000, random_state=3)
-    assert draws.shape == (5000, 3)
-    for column, n_maps in zip(draws.T, (101, 5, 11), strict=True):
-        counts = np.bincount(column, minlength=n_maps)
-        assert len(counts) == n_maps
-        assert stats.chisquare(counts).pvalue > 1e-4
-    assert len(draw_recombinations([1001] * 40, 10, random_state=0)) == 10
-    with pytest.raises(ValueError, match="Invalid value for 'random_state': 'one'"):
-        draw_recombinations([101] * 3, 10, "one")
-
-
-# ------------------------------------------------------------------------- prevalence
+def test_the_largest_order_that_can_be_significant():
+    for n, gamma, alpha in itertools.product(
+        (3, 5, 12, 20, 30), (0.3, 0.5), (0.05, 0.01)
+    ):
+        binomial = stats.binom(n, 1 - gamma)
+        possible = [i for i in range(1, n) if binomial.cdf(i - 1) < alpha]
+        assert largest_order(n, gamma, alpha) == max(possible, default=0)
+    assert largest_order(12) == 3
 
 
 def alike(p, n_subjects):
     """Return p-values of subjects (N, ...) whose product is p."""
     return np.tile(np.asarray(p) ** (1 / n_subjects), (n_subjects, *[1] * np.ndim(p)))
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_p_values_of_the_minimum_by_subject(dtype, monkeypatch):
-    scores, nulls = subjects((3, 1, 5), n_positions=6)
-    nulls = [null.astype(dtype) for null in nulls]
-    draws = draw_recombinations([4, 2, 6], 47)
-    null = RecombinedNull(scores, nulls, draws, "min")
-    p = p_of_scores(null.observed, nulls)
-    for s, v in np.ndindex(p.shape):
-        reach = [x >= scores[:, v].min() - 1e-6 for x in nulls[s][:, v]]
-        assert p[s, v] == (1 + sum(reach)) / (1 + len(reach))
-    assert len({*p.ravel()}) > 6
-    # The product is the share of all recombinations: here all are there.
-    every = corrected_p_values(null.observed, null[:])
-    assert_allclose(prevalence_p(p, 0.0), every, rtol=1e-12, atol=0)
-    monkeypatch.setattr("mvpa_kfda.utils.memory._BATCH", 4)
-    assert_array_equal(p_of_scores(null.observed, nulls), p)
 
 
 def test_equal_subjects_have_the_formulas_of_the_paper():
@@ -184,22 +96,13 @@ def test_no_bound_where_the_global_null_stands():
     assert 0 < prevalence_bound(p[:, 0], 0.0401) < 1e-3
 
 
-def test_p_values_at_the_ends():
+def test_p_values_and_bounds_at_the_ends():
     assert prevalence_p(np.ones(7), 0.3) == 1
-    assert_allclose(prevalence_p([0.2, 0.1], 0.0), 0.02, rtol=1e-14, atol=0)
-    assert_allclose(prevalence_p([0.02], 0.5), 0.51, rtol=1e-14, atol=0)
     assert prevalence_p(np.full(200, 1e-4), 0.0) > 0  # 1e-800 is no float
-
-
-def test_largest_bound():
     # Worked by hand for 2 subjects: (g + (1 - g) / 100)^2 = 0.05.
     hand = (math.sqrt(0.05) - 0.01) / 0.99
     assert_allclose(prevalence_bound([0.01] * 2, ALPHA), hand, rtol=1e-12, atol=0)
     assert math.isnan(prevalence_bound([0.25] * 2, ALPHA))
-    # No data can give more: every subject's observed map stands out.
-    p = p_of_scores(np.ones(2), [np.zeros((4, 2))] * 3)
-    bound = prevalence_bound(p, ALPHA)
-    assert_array_equal(bound, prevalence_bound([0.2] * 3, ALPHA))
 
 
 @pytest.mark.parametrize("gamma", [-0.1, 1, np.nan])
@@ -208,54 +111,130 @@ def test_gamma_is_checked(gamma):
         prevalence_p([0.01, 0.02], gamma)
 
 
-# ------------------------------------------------------------- how often they are wrong
+# ----------------------------------------------------------------------- the posterior
 
 
-def of_group(rng, carriers, n_trials, p_effect=0.95):
-    """Return results (S,) with an effect where they are `carriers` (S, C)."""
-    results = []
-    for has, n in zip(carriers, n_trials, strict=True):
-        null = rng.binomial(n, 0.5, (50, len(has))) / n
-        scores = rng.binomial(n, np.where(has, p_effect, 0.5)) / n
-        times = np.arange(len(has))
-        results.append(build.made(TimeResult, scores, null, times=times))
-    return results
+def numeric(found, sizes):
+    """Return a density by its definition, as a function of one share."""
+    theta = [lambda g, a=a: a + (1 - a) * g for a in sizes]
+
+    def density(g):
+        return math.prod(
+            t(g) if hit else 1 - t(g) for t, hit in zip(theta, found, strict=True)
+        )
+
+    total = integrate.quad(density, 0, 1, epsabs=1e-13)[0]
+    return lambda g: density(g) / total
 
 
-def majorities(results):
-    """Return where a group has a majority by p-values, and where by the bound."""
-    group = group_inference(results, n_permutations=20, random_state=0)
-    p = group.pvalues("max", hypothesis="majority")
-    return p <= ALPHA, group.prevalence_bound("max") >= 0.5
+CASES = {
+    "nobody": (0, [0.05] * 9),
+    "some": (4, [0.03] * 9),
+    "all": (9, [0.05] * 9),
+    "unequal": (5, [0.05, 0.01, 0.0, 0.04, 0.02, 0.05, 0.03, 0.0, 0.01]),
+    "one of many": (1, [0.05] * 30),
+}
 
 
-@pytest.mark.filterwarnings("ignore:With .* permutations the smallest:RuntimeWarning")
-def test_no_false_majority_at_any_position():
-    # Half of the population has an effect at each of 30 positions, so that any majority
-    # is a false one; by Eq. 21 some would be found in about every second group.
-    n_groups, found = 120, np.zeros(2)
-    for number in range(n_groups):
-        rng = np.random.default_rng((1, number))
-        carriers = rng.random((10, 30)) < 0.5
-        results = of_group(rng, carriers, [60] * 10)
-        found += [hits.any() for hits in majorities(results)]
-    assert (found / n_groups <= 0.1).all()  # the 99.9 % quantile is 0.117
-    # Of 20 subjects who all have it, most positions are found.
-    results = of_group(rng, np.ones((20, 30)), [60] * 20)
-    by_p, by_bound = majorities(results)
-    assert by_p.all()
-    assert by_bound.all()
+@pytest.mark.parametrize(("k", "sizes"), CASES.values(), ids=CASES)
+def test_posterior_equals_its_definition(k, sizes):
+    found = np.arange(len(sizes)) < k
+    posterior = Share.of(found[:, np.newaxis], np.array(sizes)[:, np.newaxis])
+    density = numeric(found, sizes)
+    for g in (0.01, 0.3, 0.7, 0.99):
+        at = np.array([g])
+        assert_allclose(posterior.density(at)[0], density(g), rtol=1e-9, atol=1e-12)
+        below = integrate.quad(density, 0, g, epsabs=1e-13)[0]
+        assert_allclose(posterior.below(at)[0], below, rtol=1e-8, atol=1e-12)
+        slope = (density(g + 1e-6) - density(g - 1e-6)) / 2e-6
+        assert_allclose(posterior.slope(at)[0], slope, rtol=1e-4, atol=1e-5)
+    bound = prevalence.quantile(posterior, 0.05)[0]
+    assert_allclose(integrate.quad(density, 0, bound)[0], 0.05, rtol=1e-7, atol=0)
+    low, high = (end[0] for end in densest(posterior, 0.9))
+    assert_allclose(integrate.quad(density, low, high)[0], 0.9, rtol=1e-7, atol=0)
+    inside = density(low), density(high)
+    assert low == 0 or density(low * 0.999) < min(inside) * (1 + 1e-6)
+    assert high == 1 or density(high + 0.001 * (1 - high)) < min(inside) * (1 + 1e-6)
+    if 0 < low and high < 1:
+        assert_allclose(*inside, rtol=1e-5, atol=0)
+    top = prevalence.mode(posterior)[0]
+    grid = np.linspace(0, 1, 2001)
+    assert abs(top - grid[np.argmax([density(g) for g in grid])]) < 1e-3
 
 
-@pytest.mark.filterwarnings("ignore:With .* permutation the smallest:RuntimeWarning")
-def test_subjects_may_have_fewer_trials():
-    # Half of them have a wide spread of permuted scores, and reach the minimum easily.
-    n_groups, found = 25, []
-    for number in range(n_groups):
-        rng = np.random.default_rng((2, number))
-        carriers = rng.random((12, 40)) < 0.5
-        results = of_group(rng, carriers, [16, 400] * 6)
-        group = group_inference(results, n_permutations=1, random_state=0)
-        found.append(group.pvalues("none", hypothesis="majority") <= ALPHA)
-    # 25 times 40 positions: 3.0 to 7.2 % with a probability of 99.8 %.
-    assert np.mean(found) <= 0.072
+@pytest.mark.parametrize("k", [0, 1, 7, 20])
+def test_equal_sizes_have_the_truncated_beta_of_the_paper(k):
+    n, alpha = 20, 0.04
+    found, sizes = (np.arange(n) < k)[:, np.newaxis], np.full((n, 1), alpha)
+    posterior, beta = Share.of(found, sizes), stats.beta(k + 1, n - k + 1)
+    theta = beta.ppf(beta.cdf(alpha) + 0.05 * beta.sf(alpha))
+    bound = prevalence.quantile(posterior, 0.05)[0]
+    assert_allclose(bound, (theta - alpha) / (1 - alpha), rtol=1e-8, atol=1e-10)
+    most = max(0, (k / n - alpha) / (1 - alpha))
+    assert_allclose(prevalence.mode(posterior)[0], most, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("k", "other"), [(3, 7), (0, 6), (9, 9), (5, 0)])
+def test_difference_of_shares_equals_numeric_integrals(k, other):
+    sizes = CASES["unequal"][1]
+    found = [np.arange(9) < k, np.arange(12) < other]
+    sizes = [np.array(sizes), np.full(12, 0.05)]
+    parts = [
+        Share.of(f[:, None], s[:, None]) for f, s in zip(found, sizes, strict=True)
+    ]
+    difference = ShareDifference(*parts)
+    first, second = (numeric(f, s) for f, s in zip(found, sizes, strict=True))
+
+    def density(d):
+        ends = max(0, -d), min(1, 1 - d)
+        return integrate.quad(lambda g: second(g) * first(g + d), *ends)[0]
+
+    for d in (-0.8, -0.2, 0.1, 0.6):
+        at = np.array([d])
+        assert_allclose(difference.density(at)[0], density(d), rtol=1e-7, atol=1e-9)
+        below = integrate.quad(
+            density, -1, d, epsabs=1e-9, points=[0] if d > 0 else None
+        )
+        assert_allclose(difference.below(at)[0], below[0], rtol=1e-5, atol=1e-7)
+        slope = (density(d + 1e-5) - density(d - 1e-5)) / 2e-5
+        assert_allclose(difference.slope(at)[0], slope, rtol=1e-3, atol=1e-4)
+    top = prevalence.mode(difference)[0]
+    grid = np.linspace(-0.999, 0.999, 400)
+    assert abs(top - grid[np.argmax(difference.density(grid))]) < 0.01
+    low, high = (end[0] for end in densest(difference, 0.95))
+    span = difference.below(np.array([high]))[0] - difference.below(np.array([low]))[0]
+    assert_allclose(span, 0.95, rtol=1e-8, atol=0)
+    assert low < top < high
+
+
+# ------------------------------------------------------------ how often they are wrong
+
+
+@pytest.fixture
+def studies(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    return import_module("people_studies")
+
+
+def test_majority_is_found_where_two_of_twenty_have_no_effect(studies):
+    found = studies.power(80)
+    assert np.mean(found[3][1]) >= 0.8
+    assert np.mean(found[1][1]) < 0.3
+    assert np.mean(found[3][0]) >= 0.8
+
+
+@pytest.mark.slow
+def test_claims_are_seldom_wrong(studies):
+    n = 60
+    for words, cases in studies.false_majorities(n).items():
+        for case, (at_each, at_any) in cases.items():
+            assert np.mean(at_any) <= stats.binom.isf(1e-5, n, 0.05) / n, (words, case)
+            error = np.std(at_each) / np.sqrt(n)
+            assert np.mean(at_each) <= 0.05 + 5 * error, (words, case)
+    for words, found in studies.posteriors(400).items():
+        assert np.mean(found[None][0]) >= stats.binom.ppf(1e-5, 400, 0.95) / 400, words
+    for words in ("normal", "differences of skewed scores"):
+        missed = studies.intervals(60)[words]
+        for rates in missed.values():
+            assert rates[:, :2].mean(axis=0).sum() <= 0.075
+            assert rates[:, 2].mean() <= stats.binom.isf(1e-5, 60, 0.06) / 60
