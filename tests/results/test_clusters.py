@@ -1,0 +1,88 @@
+"""Clusters of maps, and how many positions of a set have an effect."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import ndimage
+
+from mvpa_kfda import DecodingResult, GeneralizationResult, TimeResult
+from mvpa_kfda.results.clusters import TrueDiscoveries, labels_above
+from tests import build
+
+TIMES = np.arange(9) / 10
+
+
+def course():
+    scores = np.array([0.5, 0.7, 0.8, 0.5, 0.2, 0.5, 0.9, 0.5, 0.5])
+    null = np.random.default_rng(0).uniform(0.4, 0.6, (99, 9))
+    return build.made(TimeResult, scores, null, times=TIMES)
+
+
+def test_significant_positions_in_a_row_are_a_cluster():
+    result = course()
+    for alternative in ("greater", "two-sided"):
+        table = result.clusters("none", alpha=0.02, alternative=alternative)
+        two = alternative == "two-sided"
+        assert table["size"].tolist() == ([2, 1, 1] if two else [2, 1])
+        assert table["from"].tolist()[:2] == [0.1, 0.6]
+        assert table["to"].tolist()[:2] == [0.2, 0.6]
+        assert table["peak"].tolist() == ([0.2, 0.6, 0.4] if two else [0.2, 0.6])
+        rows = np.vstack([result.scores, result.null])
+        z = (result.scores - rows.mean(axis=0)) / rows.std(axis=0)
+        if not two:
+            assert_allclose(table["mass"], [z[1:3].sum(), z[6]], rtol=1e-6)
+        assert (np.sign(table["mass"]) == [1, 1, -1][: len(table)]).all()
+        assert table["places"].tolist()[0] == "2 times"
+        assert_allclose(
+            table["share_true"], table["n_true"] / table["size"], rtol=1e-12
+        )
+    with pytest.raises(ValueError, match="single position, which has no clusters"):
+        build.made(DecodingResult, 0.7, class_scores=np.ones((12, 2))).clusters()
+
+
+def test_tested_clusters_are_areas_above_the_threshold():
+    rng = np.random.default_rng(1)
+    maps = ndimage.gaussian_filter(rng.normal(size=(60, 9, 9)), (0, 1, 1)) / 10 + 0.5
+    times = {"train_times": TIMES, "test_times": TIMES, "y_test": np.arange(12) % 2}
+    result = build.made(GeneralizationResult, maps[0], maps[1:], **times)
+    table = result.clusters(threshold=0.2)
+    p = result.pvalues("cluster", threshold=0.2)
+    labels, n = ndimage.label(p < 1)
+    inside = [labels.ravel()[positions] for positions in table.attrs["positions"]]
+    assert len(table) == n
+    for row, numbers in zip(table.itertuples(), inside, strict=True):
+        (number,) = set(numbers)
+        assert row.size == len(numbers) == (labels == number).sum()
+        assert row.p == p[labels == number][0]
+        first = tuple(TIMES[ends.min()] for ends in np.nonzero(labels == number))
+        assert row[1] == first
+    assert table["p"].is_monotonic_increasing
+
+
+def test_true_discoveries_say_at_least_how_many():
+    result = course()
+    found = result.true_discoveries((0.1, 0.2))
+    assert (found.n, found.alpha, found.noun) == (2, 0.05, "time point")
+    assert 0 <= found.n_true <= 2
+    sizes = result.discovery_map(0.5)
+    assert sizes.shape == (9,)
+    assert (sizes[[0, 4]] <= sizes.max()).all()
+    text = str(TrueDiscoveries(n=1200, n_true=399, noun="voxel"))
+    assert text.startswith(
+        "At least 399 of 1,200 voxels (33 %) have an effect (95 % conf"
+    )
+    assert str(TrueDiscoveries(2, 0)).startswith("Of 2 positions none is shown to have")
+    assert "(50 %) has an effect (99.9 %" in str(TrueDiscoveries(2, 1, 0.001))
+    with pytest.raises(ValueError, match="'where' selects no position"):
+        result.true_discoveries(np.zeros(9, bool))
+    with pytest.raises(ValueError, match="'alpha': 0"):
+        result.true_discoveries(alpha=0)
+
+
+def test_regions_are_connected_positions_above_each_height():
+    heights = np.array([1.0, 3, 2, -np.inf, 3, 3])
+    found = [labels.tolist() for labels in labels_above(heights, None)]
+    assert found == [[1, 1, 1, 0, 2, 2], [0, 1, 1, 0, 2, 2], [0, 1, 0, 0, 2, 2]]
+    many = np.random.default_rng(0).random(1000)
+    assert sum(1 for _ in labels_above(many, None)) == 200
+    assert_array_equal(next(labels_above(many, None)) > 0, True)
