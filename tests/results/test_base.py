@@ -15,21 +15,19 @@ from nibabel import Nifti1Image
 from numpy.testing import assert_array_equal
 
 import mvpa_kfda
-from mvpa_kfda import compare, generalize_arrays, group_inference, report
+from mvpa_kfda import compare, group_inference, report
 from mvpa_kfda.bids.write import write_table
 from mvpa_kfda.cli.command import check_out
 from mvpa_kfda.cli.output import save_figure, save_table
+from mvpa_kfda.data.space import FeatureSpace
 from mvpa_kfda.results.epochs import (
     DecodingResult,
-    GeneralizationResult,
-    SensorTimeResult,
-    TimeFrequencyResult,
     TimeResult,
 )
 from mvpa_kfda.utils.checkpoint import Checkpoint
+from mvpa_kfda.utils.checks import counted
 from mvpa_kfda.utils.files import write_json, write_whole
 from tests import build
-from tests.entries import everywhere
 
 N, P, C = 12, 19, 3
 
@@ -216,14 +214,6 @@ def test_shapes_that_do_not_fit_are_refused(field, value, match):
 
 # ------------------------------------------------------------------------------- words
 
-#: One of something, with the noun of several; not 0.1 or 21 of them.
-ONE_OF_SEVERAL = re.compile(r"(?<![\d.,-])1 ((?!class)[a-z-]+ )?[a-z]+s\b")
-
-
-def assert_no_plural_of_one(*texts):
-    for text in texts:
-        assert not ONE_OF_SEVERAL.search(text), text
-
 
 def title_of(result):
     return ", ".join(result.title_parts())
@@ -244,55 +234,45 @@ def test_repr_is_one_informative_line():
     )
     words = "3 training times from 0.000 to 2.000 s x 3 test times from 0.000 to"
     assert words in repr(build.result("GeneralizationResult"))
+    one = made(n_permutations=1, tests=(np.arange(N),))
+    assert title_of(one).endswith("1 fold, 1 permutation")
     averaged = build.result(average=2, n_repeats=3)
     assert averaged.title_parts()[0] == "6 averages of 2 trials (12)"
     assert "4 folds, 3 repeats, 9 permutations" in title_of(averaged)
 
 
-@pytest.mark.filterwarnings("ignore")
-@everywhere
-def test_of_one_permutation_there_is_no_plural(entry):
-    result = entry(n_permutations=1, random_state=0)
-    assert "1 permutation" in repr(result)
-    assert_no_plural_of_one(repr(result), title_of(result), result.places.describe())
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_of_one_position_trial_or_draw_there_is_no_plural():
-    for text in ("1 folds", "a 1 second-level permutations", "1 training times"):
-        with pytest.raises(AssertionError, match="1 "):
-            assert_no_plural_of_one(text)
-    assert_no_plural_of_one("1 fold", "0.1 times", "21 folds", "1,001 folds")
-    one, two = np.array([0.1]), np.array([0.1, 0.2])
-    pair = {"adjacency": np.empty((2, 0), int), "info_fif": np.empty(0, np.uint8)}
-    cells = {"test_times": one, "y_test": np.arange(4) % 2}
-    for kind, fields in [
-        (TimeResult, {"times": one}),
-        (TimeFrequencyResult, {"freqs": one, "times": two}),
-        (SensorTimeResult, {"ch_names": np.array(["Cz"]), "times": one} | pair),
-        (GeneralizationResult, {"train_times": two} | cells),
+def test_nouns_follow_their_number():
+    for noun, several in [
+        ("vertex", "vertices"),
+        ("frequency", "frequencies"),
+        ("class", "classes"),
+        ("second-level permutation", "second-level permutations"),
+        ("pair of times", "pairs of times"),
     ]:
-        scores = np.full([len(fields[name]) for name in kind.axes], 0.7)
-        fields |= {"tests": (np.arange(4),)}
-        result = build.made(kind, scores, scores[np.newaxis] - 0.1, n=4, **fields)
-        assert "1 fold" in repr(result)
-        assert "1 fold, 1 permutation" in title_of(result)
-        words = repr(result), title_of(result), result.places.describe()
-        assert_no_plural_of_one(*words)
-        assert " to 0.100" not in repr(result)
-    X, codes = build.trials((8, 8), 4, 3)
-    options = {"X_test": X[:1] + 0.1, "y_test": codes[:1], "same_trials": False}
-    other = generalize_arrays(X, codes, **options)
-    assert "tested on 1 other," in repr(other)
-    results = build.subjects(n=3, n_permutations=3)
-    once = {"n_permutations": 1, "random_state": 0}
-    group = group_inference(results, "prevalence", **once)
-    assert "1 second-level permutation>" in repr(group)
-    flips = group_inference(results, "sign-flip", **once)
-    assert "1 sign flip" in title_of(flips)
-    compared = compare(*(build.result(n_permutations=1, reg=reg) for reg in (0.3, 30)))
-    for each in (other, group, flips, compared):
-        assert_no_plural_of_one(repr(each), title_of(each))
+        assert counted(1, noun) == f"1 {noun}"
+        assert [counted(n, noun) for n in (0, 2)] == [f"0 {several}", f"2 {several}"]
+        assert counted(1000, noun, ",") == f"1,000 {several}"
+    assert FeatureSpace(None, 1).describe() == "1 feature"
+
+
+def test_metrics_that_results_lack_are_refused_with_those_that_they_have():
+    several = [
+        build.result(seed=seed, scoring=["accuracy", "confusion_matrix"])
+        for seed in range(2)
+    ]
+    for metric in ("f1", "confusion_matrix", "r2", "nonsense"):
+        with pytest.raises(
+            ValueError, match=r"(Allowed|that have): \[?'accuracy'"
+        ) as e:
+            group_inference(several, metric=metric)
+        # Decoding again is the way to a metric only where decoding knows it.
+        again = "scoring=['accuracy', 'confusion_matrix', 'f1']"
+        assert (again in str(e.value)) == (metric == "f1")
+    kappa = build.result(scoring="kappa")
+    with pytest.raises(ValueError, match="It has 'accuracy': pass a metric that all"):
+        group_inference([kappa, build.result(seed=1)], n_permutations=9)
+    with pytest.raises(ValueError, match="result_a has 'kappa', result_b 'accuracy'"):
+        compare(kappa, build.result())
 
 
 # -------------------------------------- whatever is there and is not a file is refused
@@ -331,6 +311,7 @@ def places(tmp_path):
         each.close()
 
 
+IMAGE = Nifti1Image(np.zeros((2, 2, 2)), np.eye(4))
 WRITERS = {
     "save": ("x.h5", lambda path, result: result.save(path, overwrite=True)),
     "report": ("x.html", lambda path, result: report(result, path, overwrite=True)),
@@ -338,12 +319,7 @@ WRITERS = {
     "log": ("x-wal", lambda path, _: Checkpoint(path.with_name("x"))),
     "table": ("x.csv", lambda path, _: save_table(pd.DataFrame({"a": [1]}), path)),
     "figure": ("x.png", lambda path, result: save_figure(path, result.plot)),
-    "image": (
-        "x.nii.gz",
-        lambda path, _: write_whole(
-            path, Nifti1Image(np.zeros((2, 2, 2)), np.eye(4)).to_filename
-        ),
-    ),
+    "image": ("x.nii.gz", lambda path, _: write_whole(path, IMAGE.to_filename)),
     "bids": ("x.toml", lambda path, _: write_json(path, {}, follow=False)),
     "command": ("group_t.png", lambda path, _: check_out(path.parent, "group_t")),
 }
@@ -426,13 +402,6 @@ def test_other_refusals_are_not_waited_for(tmp_path, monkeypatch):
     with pytest.raises(PermissionError, match="Permission denied"):
         save_table(pd.DataFrame({"a": [1]}), tmp_path / "x.csv")
     assert os.listdir(tmp_path) == []
-
-
-def test_a_page_can_be_saved_again(result, tmp_path):
-    page = report(result, tmp_path / "page.html")
-    assert os.listdir(tmp_path) == ["page.html"]
-    page.save(tmp_path / "again.html", open_browser=False, verbose="error")
-    assert sorted(os.listdir(tmp_path)) == ["again.html", "page.html"]
 
 
 #: What writes a file by its name, and what checks the name before.

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import ndimage
 
-from mvpa_kfda import DecodingResult, GeneralizationResult, TimeResult
+from mvpa_kfda import DecodingResult, TimeResult
 from mvpa_kfda.results.clusters import TrueDiscoveries, labels_above
 from tests import build
 
@@ -38,25 +37,6 @@ def test_significant_positions_in_a_row_are_a_cluster():
         )
     with pytest.raises(ValueError, match="single position, which has no clusters"):
         build.made(DecodingResult, 0.7, class_scores=np.ones((12, 2))).clusters()
-
-
-def test_tested_clusters_are_areas_above_the_threshold():
-    rng = np.random.default_rng(1)
-    maps = ndimage.gaussian_filter(rng.normal(size=(60, 9, 9)), (0, 1, 1)) / 10 + 0.5
-    times = {"train_times": TIMES, "test_times": TIMES, "y_test": np.arange(12) % 2}
-    result = build.made(GeneralizationResult, maps[0], maps[1:], **times)
-    table = result.clusters(threshold=0.2)
-    p = result.pvalues("cluster", threshold=0.2)
-    labels, n = ndimage.label(p < 1)
-    inside = [labels.ravel()[positions] for positions in table.attrs["positions"]]
-    assert len(table) == n
-    for row, numbers in zip(table.itertuples(), inside, strict=True):
-        (number,) = set(numbers)
-        assert row.size == len(numbers) == (labels == number).sum()
-        assert row.p == p[labels == number][0]
-        first = tuple(TIMES[ends.min()] for ends in np.nonzero(labels == number))
-        assert row[1] == first
-    assert table["p"].is_monotonic_increasing
 
 
 def test_true_discoveries_say_at_least_how_many():

@@ -1,12 +1,10 @@
 """How well each pair of classes is told apart, and what single trials say."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import softmax
 
 from mvpa_kfda import decode_arrays
 from tests import build
@@ -61,24 +59,6 @@ def test_chosen_pairs_are_means_with_the_permutations_that_were_kept():
     assert other.parameters["n_permutations"] == 0
     with pytest.raises(ValueError, match="These pairs of classes have no p-values"):
         other.pvalues()
-
-
-def test_what_single_trials_say_is_made_of_class_scores():
-    two = decode(y=build.NAMES[CODES % 2], keep_class_scores=True)
-    scores = two.class_scores
-    assert_array_equal(two.decision_values(), scores[..., 1] - scores[..., 0])
-    assert_array_equal(two.decision_values() > 0, two.predicted == 1)
-    n_train = np.zeros(36)
-    for train, test in two.folds:
-        n_train[test] = len(train)
-    expected = softmax(n_train[:, None] * scores, axis=-1)
-    assert_allclose(two.probabilities(), expected, rtol=1e-12)
-    with pytest.raises(ValueError, match="is for two classes; this result has 3"):
-        decode(keep_class_scores=True).decision_values()
-    with pytest.raises(ValueError, match="again with keep_class_scores=True"):
-        decode().probabilities()
-    with pytest.raises(ValueError, match=r"\(3, 36, 2\); got \(3, 35, 2\)"):
-        replace(two, class_scores=scores[:, 1:])
 
 
 def test_tables_that_there_are_not_are_refused():

@@ -61,7 +61,7 @@ def test_a_diagonal_has_the_cells_of_equal_times():
         assert_array_equal(course.fold_metrics[name], folds[i, i])
         assert_array_equal(short.metrics[name], result.metrics[name][[1, 2], [0, 1]])
     assert_array_equal(course.predicted, result.predicted[i, i])
-    assert_array_equal(course.times, result.times if hasattr(result, "times") else i)
+    assert_array_equal(course.times, result.train_times)
     assert_array_equal(short.times, [1, 2])
     assert not course.is_tested_twice
     twice = replace(result, parameters=result.parameters | {"mode": "other_labels"})

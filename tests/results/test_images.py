@@ -9,7 +9,6 @@ import pytest
 from nilearn.reporting import get_clusters_table
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import gaussian_filter
-from sklearn.metrics import confusion_matrix
 
 from mvpa_kfda.data.neighbours import touching
 from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace, VolumeSpace
@@ -216,25 +215,6 @@ def test_the_null_is_not_copied_as_a_whole(monkeypatch):
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < result.null.nbytes / 4
-
-
-def test_confusion_counts_the_trials_of_test_sets():
-    result = make(regions(), undecoded=[1])
-    for name, position in {"c": 2, 4: 3}.items():
-        expected = confusion_matrix(result.y, result.predicted[position])
-        assert_array_equal(result.confusion(name), expected)
-    kept = (
-        np.arange(20).reshape(5, 2, 2)
-        * np.where(result.decoded, 1, np.nan)[:, None, None]
-    )
-    metrics = result.metrics | {"confusion_matrix": kept}
-    chances = result.chances | {"confusion_matrix": np.nan}
-    of_kept = replace(result, metrics=metrics, chances=chances)
-    assert_array_equal(of_kept.confusion("c"), kept[2])
-    with pytest.raises(ValueError, match="Nothing could be decoded in region b"):
-        result.confusion("b")
-    with pytest.raises(ValueError, match="in several test sets"):
-        replace(result, tests=(np.arange(9), np.arange(3, 12))).confusion("c")
 
 
 # ----------------------------------------------------------------------------- peaks

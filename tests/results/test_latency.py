@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 from mvpa_kfda.results.latency import Latency
-from tests import build
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* resamples:RuntimeWarning")
 
@@ -54,12 +52,3 @@ def test_differences_have_two_parts_that_come_back_from_plain_values():
     assert again == one
     assert again.parts == parts
     assert again.labels == ("faces", "words")
-
-
-def test_the_peak_is_that_of_the_mean_of_subjects():
-    several = build.subjects(n=6)
-    mean = np.mean([each.scores for each in several], axis=0)
-    result = build.latency()
-    assert_array_equal(result.mean, mean)
-    assert result.peak == pytest.approx(several[0].times[mean.argmax()], abs=0.01)
-    assert len(result.onsets) == len(result.peaks) == 100

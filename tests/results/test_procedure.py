@@ -116,9 +116,7 @@ def test_results_and_files_give_back_what_was_recorded(method, lost, tmp_path):
         assert result.parameters[name] == recorded(method[name])
     assert "0x" not in json.dumps(result.parameters)
     if lost:
-        with pytest.raises(
-            ValueError, match=f"cannot be passed on, since {lost}|{lost}"
-        ):
+        with pytest.raises(ValueError, match=lost):
             _ = loaded.procedure
     else:
         assert cross_validate(X, CODES, **loaded.procedure) == result

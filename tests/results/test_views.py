@@ -101,15 +101,6 @@ def test_chance_that_is_not_that_of_no_effect_is_warned_of():
         off.to_img("chance_difference")
 
 
-def test_source_estimates_hold_the_same_maps():
-    result = build.result("SourceTimeResult")
-    for name in (None, "p", "neglog10p"):
-        stc, p = result.to_stc(name, correction="max"), result.pvalues("max")
-        expected = result.scores if name is None else map_of_p(name, p, 9)
-        assert_allclose(stc.data, expected, rtol=1e-12)
-        assert_allclose(stc.times, result.times, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

@@ -17,7 +17,7 @@ from mvpa_kfda.viz import brains
 from mvpa_kfda.viz.brains import MOST_BARS
 from mvpa_kfda.viz.style import SIGNIFICANT_COLOR
 from tests import build
-from tests.build import MNI, region_space, surface_space, volume_space
+from tests.build import MNI, artist, legend, region_space, surface_space, volume_space
 
 P, CHANCE = 99, 0.25
 MAX = "p ≤ 0.05 (max-statistic correction)"
@@ -26,19 +26,9 @@ INSIDE = (slice(1, -1),) * 3
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-def make(space=None, good=(3,), undecoded=(1,), n_permutations=P):
-    """Make a result in which the good positions are significant, no others."""
+def make(space=None, good=(3,), **fields):
     space = volume_space() if space is None else space
-    rng, n = np.random.default_rng(0), space.n_positions
-    scores = rng.uniform(CHANCE - 0.05, CHANCE + 0.05, n)
-    scores[list(good)] = 0.6 + 0.01 * np.arange(len(good))
-    null = rng.uniform(CHANCE - 0.1, CHANCE + 0.1, (n_permutations, n))
-    scores[list(undecoded)] = np.nan
-    return build.made_of_images(space, scores, null, chance=CHANCE)
-
-
-def legend(figure):
-    return [text.get_text() for text in figure.legends[0].get_texts()]
+    return build.brain_map(space, good, chance=CHANCE, height=0.35, **fields)
 
 
 @pytest.fixture
@@ -287,11 +277,6 @@ def test_folds_are_darker_than_crowns():
 # ------------------------------------------------------------------ regions, features
 
 
-def curve(ax, label):
-    (found,) = (line for line in ax.lines if label in str(line.get_label()))
-    return found
-
-
 def test_regions_are_rows_the_best_on_top():
     result = make(region_space(), undecoded=(1,))
     figure = result.plot()
@@ -299,13 +284,13 @@ def test_regions_are_rows_the_best_on_top():
     names = [text.get_text() for text in ax.get_yticklabels()]
     order = np.argsort(result.scores)[:-1]  # NaN is last
     assert names == ["Area 1 (not decoded)", *(f"Area {i}" for i in order)]
-    dots = curve(ax, "Accuracy")
+    dots = artist(ax, "Accuracy")
     assert_array_equal(dots.get_xdata()[1:], result.scores[order])
-    marked = curve(ax, "p ≤ 0.05")
+    marked = artist(ax, "p ≤ 0.05")
     assert marked.get_xdata().tolist() == [0.6]
     assert marked.get_ydata().tolist() == [5]
     assert marked.get_color() == SIGNIFICANT_COLOR
-    assert curve(ax, "chance").get_xdata() == [CHANCE, CHANCE]
+    assert artist(ax, "chance").get_xdata() == [CHANCE, CHANCE]
     (bands,) = ax.containers
     top = bands.patches[-1]
     low, high = np.percentile(result.null[:, 3], [2.5, 97.5])
@@ -318,8 +303,8 @@ def test_many_features_are_a_curve():
     n = MOST_BARS + 1
     result = make(FeatureSpace(None, n), good=(7, 9))
     (ax,) = result.plot().axes
-    assert_array_equal(curve(ax, "Accuracy").get_ydata(), result.scores)
-    assert curve(ax, "p ≤ 0.05").get_xdata().tolist() == [7, 9]
+    assert_array_equal(artist(ax, "Accuracy").get_ydata(), result.scores)
+    assert artist(ax, "p ≤ 0.05").get_xdata().tolist() == [7, 9]
     assert ax.get_xlabel() == "Feature (index)"
     (band,) = ax.collections
     ends = np.percentile(result.null[:, 20], [2.5, 97.5])
@@ -335,7 +320,7 @@ def test_bars_without_permutations_or_significance():
     assert ax.containers == []
     assert {str(line.get_label()) for line in ax.lines} == {"Accuracy", "chance (0.25)"}
     (ax,) = make(region_space(), good=()).plot().axes
-    assert len(curve(ax, "no region at p").get_xdata()) == 0
+    assert len(artist(ax, "no region at p").get_xdata()) == 0
 
 
 def test_patterns_of_regions_are_drawn_where_they_are_large(monkeypatch):

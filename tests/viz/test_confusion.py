@@ -176,20 +176,6 @@ def test_places_that_there_are_not():
 # ------------------------------------------------------------------- looks, recall
 
 
-@pytest.mark.some(1)
-@pytest.mark.parametrize("c", [2, 12, 30])
-def test_words_of_many_classes_stay_in_the_figure(c):
-    X, codes = build.trials((4,) * c, 3, 1)
-    names = np.array([f"the {k}. class of $x$ <b>, a long name" for k in range(c)])
-    ax = plot_confusion(cross_validate(X[:, :, 0], names[codes], cv=2))
-    figure = ax.figure
-    figure.draw_without_rendering()
-    assert (len(ax.texts) == c * c) == (c <= 14)
-    boxes = [ax.get_tightbbox(), *(text.get_window_extent() for text in ax.texts)]
-    assert all(box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1 for box in boxes)
-    assert all(box.y0 >= -1 and box.y1 <= figure.bbox.y1 + 1 for box in boxes)
-
-
 def shade(ax, share):
     """Return the color of a share, red, green and blue."""
     image = ax.images[0]

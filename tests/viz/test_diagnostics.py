@@ -9,12 +9,9 @@ from scipy.stats import pearsonr
 
 from mvpa_kfda import Tuned, cross_validate, decode_arrays, regress
 from tests import build
+from tests.build import legend
 
 X, CODES = build.features((14, 12, 10), 4)
-
-
-def texts(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 def test_roc_curves_are_those_of_the_result():
@@ -23,7 +20,7 @@ def test_roc_curves_are_those_of_the_result():
     curve, chance = ax.lines
     assert_array_equal(curve.get_xydata(), np.column_stack([roc.fpr, roc.tpr]))
     assert_array_equal(chance.get_xydata(), [[0, 0], [1, 1]])
-    assert texts(ax) == [f"bee, AUC = {roc.auc:.3f}", "chance (0.5)"]
+    assert legend(ax) == [f"bee, AUC = {roc.auc:.3f}", "chance (0.5)"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == (
         "False positive rate",
         "True positive rate",
@@ -37,7 +34,7 @@ def test_roc_curves_are_those_of_the_result():
     many, codes = build.features((4,) * 20, 4)
     ax = cross_validate(many, codes, cv=2, reg=0.3).plot_roc()
     assert len(ax.lines) >= 21
-    assert len(texts(ax)) < 5
+    assert len(legend(ax)) < 5
 
 
 def test_predictions_are_points_beside_the_line_of_equality():
@@ -75,7 +72,7 @@ def test_tuning_shows_the_criterion_of_folds_their_mean_and_what_was_chosen():
     words += (
         f"; at the end of the grid in {ends.sum()} of 4 folds)" if ends.any() else ")"
     )
-    assert words in texts(ax)
+    assert words in legend(ax)
     with pytest.raises(ValueError, match="Labels did not select the penalty"):
         cross_validate(X, CODES, reg=0.1).plot_tuning()
     trials, codes = build.trials((8, 8), 4, 3)
@@ -86,4 +83,4 @@ def test_tuning_shows_the_criterion_of_folds_their_mean_and_what_was_chosen():
     assert_allclose(mean.get_ydata(), df.mean(axis=1), rtol=1e-12)
     fixed = replace(result, penalty={"degrees_of_freedom": df[:, 0]})
     assert_array_equal(fixed.plot_tuning().lines[0].get_ydata(), df[:, 0])
-    assert texts(fixed.plot_tuning())[0] == "the same in all folds"
+    assert legend(fixed.plot_tuning())[0] == "the same in all folds"

@@ -22,7 +22,7 @@ from mvpa_kfda.viz.group import plot_group, plot_null_max
 from mvpa_kfda.viz.style import SCORE_COLOR, describe, label_of
 from mvpa_kfda.viz.time import OTHER_COLOR, difference_interval, mean_interval, spread
 from tests import build
-from tests.build import region_space, surface_space, volume_space
+from tests.build import artist, legend, region_space, surface_space, volume_space
 
 TIMES = np.linspace(-0.1, 0.4, 6)
 FREQS = np.array([4.0, 8.0, 16.0])
@@ -120,21 +120,9 @@ def comparison(where, marked=(), **fields):
     return ComparisonResult(**values | fields)
 
 
-def texts(drawn):
-    figure = isinstance(drawn, plt.Figure)
-    owner = drawn.legends[0] if figure else drawn.get_legend()
-    return [text.get_text() for text in owner.get_texts()]
-
-
-def line(ax, label):
-    """Return the only line with a label."""
-    (found,) = [each for each in ax.lines if each.get_label() == label]
-    return found
-
-
 def level(ax, label):
     """Return where the horizontal line with a label is."""
-    return line(ax, label).get_ydata()[0]
+    return artist(ax, label).get_ydata()[0]
 
 
 def bars(ax):
@@ -165,7 +153,7 @@ def thin(ax):
 def test_time_course_has_the_subjects_their_mean_and_its_interval():
     result = group(time(), marked=[2, 3], method="sign-flip")
     ax = plot_group(result)
-    mean, scores = line(ax, f"mean of {S} subjects"), result.subject_scores
+    mean, scores = artist(ax, f"mean of {S} subjects"), result.subject_scores
     assert_allclose(mean.get_xdata(), TIMES, rtol=0, atol=0)
     assert_allclose(mean.get_ydata(), scores.mean(axis=0), rtol=1e-12, atol=0)
     assert to_hex(mean.get_color()) == SCORE_COLOR.lower()
@@ -174,12 +162,12 @@ def test_time_course_has_the_subjects_their_mean_and_its_interval():
     assert level(ax, f"chance ({CHANCE})") == CHANCE
     assert_allclose(bars(ax), [[0.05, 0.25]], rtol=0, atol=1e-12)
     words = [f"mean of {S} subjects", "95 % t interval of the mean", "subjects"]
-    assert texts(ax) == [*words, f"chance ({CHANCE})", MAX, "onset (0 s)"]
+    assert legend(ax) == [*words, f"chance ({CHANCE})", MAX, "onset (0 s)"]
     assert ax.get_xlim() == pytest.approx((-0.15, 0.45))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("Time (s)", "Accuracy")
     assert ax.get_title("left").replace("\n", " ") == describe(result)
     ax = plot_group(result, color="C2", label="faces", ax=plt.subplots()[1])
-    assert to_hex(line(ax, "faces").get_color()) == "#2ca02c"
+    assert to_hex(artist(ax, "faces").get_color()) == "#2ca02c"
 
 
 def test_prevalence_has_a_second_panel_with_the_bound():
@@ -198,15 +186,15 @@ def test_prevalence_has_a_second_panel_with_the_bound():
     assert upper.get_xlim() == lower.get_xlim() == pytest.approx((-0.15, 0.45))
     assert (upper.get_xlabel(), lower.get_xlabel()) == ("", "Time (s)")
     assert_allclose(bars(upper), [[-0.05, 0.05], [0.25, 0.35]], rtol=0, atol=1e-12)
-    assert "Prevalence bound γ₀" in texts(figure)
-    assert texts(figure).count("onset (0 s)") == 1
-    assert not any("no bound" in text for text in texts(figure))
+    assert "Prevalence bound γ₀" in legend(figure)
+    assert legend(figure).count("onset (0 s)") == 1
+    assert not any("no bound" in text for text in legend(figure))
     alone = plot_group(result, ax=plt.subplots()[1])
     assert len(alone.figure.axes) == 1
     none = plot_group(group(time()))
     assert np.isnan(none.axes[1].patches[1].get_data().values).all()
-    assert f"no time point at {MAX}, global null" in texts(none)
-    assert "no bound (a prevalence of 0 is not rejected)" in texts(none)
+    assert f"no time point at {MAX}, global null" in legend(none)
+    assert "no bound (a prevalence of 0 is not rejected)" in legend(none)
 
 
 @pytest.mark.parametrize("paired", [False, True])
@@ -223,14 +211,14 @@ def test_two_lists_have_two_means_above_their_difference(paired):
     )
     colors = SCORE_COLOR, OTHER_COLOR
     for name, scores, color in zip(names, samples, colors, strict=True):
-        drawn = line(upper, name)
+        drawn = artist(upper, name)
         assert_allclose(drawn.get_ydata(), scores.mean(axis=0), rtol=1e-12, atol=0)
         assert to_hex(drawn.get_color()) == color.lower()
     assert level(upper, f"chance ({CHANCE})") == CHANCE
     assert not upper.collections  # no intervals of single means, and no bars
     assert not thin(upper)
     name = f"mean difference of {S} subjects" if paired else "difference of the means"
-    assert_allclose(line(lower, name).get_ydata(), result.scores, rtol=1e-12, atol=0)
+    assert_allclose(artist(lower, name).get_ydata(), result.scores, rtol=1e-12, atol=0)
     ends, label = interval_in(lower)
     if paired:
         assert_array_equal(thin(lower), np.subtract(*samples))
@@ -248,11 +236,11 @@ def test_two_lists_have_two_means_above_their_difference(paired):
     assert_allclose(bars(lower), [[-0.15, -0.05]], rtol=0, atol=1e-12)
     ax = plot_group(result, ax=plt.subplots()[1])  # the means, and where they differ
     assert_allclose(bars(ax), [[-0.15, -0.05]], rtol=0, atol=1e-12)
-    assert names[1] in texts(ax)
+    assert names[1] in legend(ax)
     # By their own names.
     labels = ("patients", "controls")
     figure = plot_group(group(time(), labels=labels, **options))
-    assert [text.split(",")[0] for text in texts(figure)[:2]] == list(labels)
+    assert [text.split(",")[0] for text in legend(figure)[:2]] == list(labels)
     assert figure.axes[1].get_ylabel() == "Accuracy\npatients - controls"
     name = label_of(group(generalization(), labels=labels, **options), "accuracy")
     assert name == "Accuracy, patients - controls"
@@ -270,7 +258,7 @@ def test_intervals_end_where_scores_do():
     ax = plot_group(one)
     (interval,) = ax.collections
     assert_allclose(interval.get_segments()[0][:, 1], [low, 1], rtol=1e-10, atol=0)
-    assert f"(95 % t interval {low:.3f} to {high:.3f})" in texts(ax)[0]
+    assert f"(95 % t interval {low:.3f} to {high:.3f})" in legend(ax)[0]
     regions = group(brain(region_space(5)), method="t", n=3)
     regions.subject_scores[...] = scores[:, None]
     patches = plot_group(regions).axes[0].patches
@@ -289,24 +277,24 @@ def test_statistics_corrections_and_levels_that_are_asked_for():
     result = group(time(), marked=[2])
     name = "Accuracy, lowest of all subjects"
     ax = plot_group(result, metric="statistic")
-    assert_array_equal(line(ax, name).get_ydata(), result.statistic)
+    assert_array_equal(artist(ax, name).get_ydata(), result.statistic)
     assert ax.get_ylabel() == name
-    assert not any("no effect" in text for text in texts(ax))  # it has no such level
+    assert not any("no effect" in text for text in legend(ax))  # it has no such level
     ax = plot_group(result, metric="gamma_0")
     assert_array_equal(ax.patches[1].get_data().values, result.gamma_0)
     t = group(time(), method="t", n_permutations=0, null_max=np.empty(0))
     assert level(plot_group(t, metric="statistic"), "no effect (0)") == 0
     # p-values of a distribution are never out of reach.
-    assert f"no time point at {MAX}" in texts(plot_group(t))
+    assert f"no time point at {MAX}" in legend(plot_group(t))
     few = plot_group(group(time(), method="sign-flip", n_permutations=9))
-    assert any("not attainable with 9 permutations" in text for text in texts(few))
+    assert any("not attainable with 9 permutations" in text for text in legend(few))
     flips = group(time(), method="sign-flip")
     flips.p_maps["none"][[1, 2]] = 0.08
     ax = plot_group(flips, correction="none", alpha=0.1)
     assert_allclose(bars(ax), [[-0.05, 0.15]], rtol=0, atol=1e-12)
-    assert "p ≤ 0.1 (uncorrected)" in texts(ax)
+    assert "p ≤ 0.1 (uncorrected)" in legend(ax)
     dot = plot_group(group(time(TIMES[3:4]), marked=[0])).axes[0]
-    assert line(dot, f"mean of {S} subjects").get_marker() == "o"
+    assert artist(dot, f"mean of {S} subjects").get_marker() == "o"
     assert dot.get_xlim() == pytest.approx((0.195, 0.205))
 
 
@@ -315,7 +303,7 @@ def test_clusters_of_the_bootstrap_are_drawn_whether_significant_or_not(marked):
     fields = {"method": "bootstrap", "correction": ("cluster-fdr",)}
     result = group(generalization(), marked=marked, **fields)
     result.p_maps["cluster-fdr"] = result.p_maps["max"]
-    words = " ".join(texts(plot_group(result)))
+    words = " ".join(legend(plot_group(result)))
     assert "p ≤ 0.05 (FDR correction of clusters)" in words
     assert "not attainable" not in words
 
@@ -323,19 +311,19 @@ def test_clusters_of_the_bootstrap_are_drawn_whether_significant_or_not(marked):
 def test_comparison_has_both_time_courses_and_their_difference():
     result = comparison(time(), marked=[5])
     upper, lower = plot_group(result).axes
-    assert_array_equal(line(upper, "result a").get_ydata(), result.scores_a)
-    assert_array_equal(line(upper, "result b").get_ydata(), result.scores_b)
+    assert_array_equal(artist(upper, "result a").get_ydata(), result.scores_a)
+    assert_array_equal(artist(upper, "result b").get_ydata(), result.scores_b)
     assert level(upper, f"chance ({CHANCE})") == CHANCE
-    assert_array_equal(line(lower, "Accuracy, a - b").get_ydata(), result.scores)
+    assert_array_equal(artist(lower, "Accuracy, a - b").get_ydata(), result.scores)
     assert level(lower, "no difference (0)") == 0
     assert_allclose(bars(lower), [[0.35, 0.45]], rtol=0, atol=1e-12)
     labels = [ax.get_ylabel() for ax in (upper, lower)]
     assert labels == ["Accuracy", "Accuracy\na - b"]
     ax = plot_group(result, ax=plt.subplots()[1], color="C2")
-    assert_array_equal(line(ax, "Accuracy, a - b").get_ydata(), result.scores)
-    assert line(ax, "Accuracy, a - b").get_color() == "C2"
+    assert_array_equal(artist(ax, "Accuracy, a - b").get_ydata(), result.scores)
+    assert artist(ax, "Accuracy, a - b").get_color() == "C2"
     ax = plot_group(result, metric="accuracy_b")
-    assert_array_equal(line(ax, "Accuracy of b").get_ydata(), result.scores_b)
+    assert_array_equal(artist(ax, "Accuracy of b").get_ydata(), result.scores_b)
     assert level(ax, f"chance ({CHANCE})") == CHANCE
 
 
@@ -354,21 +342,21 @@ def test_single_numbers_are_dots_beside_their_mean():
     (interval,) = ax.collections
     assert_allclose(interval.get_segments()[0][:, 1], [low, high], rtol=0, atol=0)
     assert level(ax, f"chance ({CHANCE})") == CHANCE
-    assert texts(ax) == [
+    assert legend(ax) == [
         f"mean of {S} subjects, {mean:.3f} (95 % t interval {low:.3f} to {high:.3f})",
         f"chance ({CHANCE})",
         "p = 0.010, global null",
         f"Prevalence bound γ₀: {float(result.gamma_0):.2f}",
     ]
-    none = texts(plot_group(group(single())))
+    none = legend(plot_group(group(single())))
     assert "Prevalence bound γ₀: none (a prevalence of 0 is not rejected)" in none
     with pytest.raises(ValueError, match="only one position, so 'gamma_0' is a number"):
         plot_group(result, metric="gamma_0")
     compared = comparison(single(), marked=[()])
     ax = plot_group(compared)
-    values = [line(ax, text).get_ydata()[0] for text in texts(ax)[:2]]
+    values = [artist(ax, text).get_ydata()[0] for text in legend(ax)[:2]]
     assert_allclose(values, [compared.scores_a, compared.scores_b], rtol=0, atol=0)
-    assert f"difference {compared.scores:+.3f}, p = 0.010" in texts(ax)
+    assert f"difference {compared.scores:+.3f}, p = 0.010" in legend(ax)
 
 
 @pytest.mark.parametrize("paired", [False, True])
@@ -387,11 +375,11 @@ def test_single_numbers_of_two_groups(paired):
         assert np.abs(drawn.get_xdata() - column).max() < 0.3
     assert_array_equal(thin(ax), np.transpose(samples) if paired else [])
     difference = samples[0].mean() - samples[1].mean()
-    assert f"difference {difference:+.3f}, p = 0.600" in texts(ax)
-    assert f"chance ({CHANCE:.3g})" in texts(ax)
+    assert f"difference {difference:+.3f}, p = 0.600" in legend(ax)
+    assert f"chance ({CHANCE:.3g})" in legend(ax)
     one = group(single(), others=1, method="t")  # has no interval
     words = f"second group, mean of 1 subjects, {one.other_scores[0]:.3f}"
-    assert words in texts(plot_group(one))
+    assert words in legend(plot_group(one))
 
 
 # ---------------------------------------------------------------------- maps and brains
@@ -412,8 +400,8 @@ def test_maps_have_the_mean_or_the_bound_and_an_outline(where):
     assert_allclose(mesh.cmap(mesh.norm(CHANCE))[:3], 1, rtol=0, atol=0.05)  # white
     assert len(outlined(ax)) == 4
     # Not of the majority: that is in the map of the bound.
-    assert {f"{MAX}, global null", f"chance ({CHANCE})"} < set(texts(drawn))
-    assert MAX in texts(plot_group(group(where(), marked=[(1, 2)], method="t")))
+    assert {f"{MAX}, global null", f"chance ({CHANCE})"} < set(legend(drawn))
+    assert MAX in legend(plot_group(group(where(), marked=[(1, 2)], method="t")))
     majority = "majority of people (γ₀ ≥ 0.5)"
     for marked in ([], [(0, 1), (1, 1)]):
         # So many subjects and so small a p that the majority has it.
@@ -425,8 +413,8 @@ def test_maps_have_the_mean_or_the_bound_and_an_outline(where):
         bound = np.ma.filled(mesh.get_array(), np.nan).reshape(result.shape)
         assert_allclose(bound, result.gamma_0, rtol=0, atol=0)
         assert len(outlined(ax)) == (6 if marked else 0)
-        assert "no bound (a prevalence of 0 is not rejected)" in texts(drawn)
-        (words,) = (text for text in texts(drawn) if text.endswith(majority))
+        assert "no bound (a prevalence of 0 is not rejected)" in legend(drawn)
+        (words,) = (text for text in legend(drawn) if text.endswith(majority))
         assert (words == majority) == bool(marked)
     result = group(where(), marked=[(1, 2)], smallest=0.04)
     assert 0 < result.gamma_0[1, 2] < 0.5
@@ -450,7 +438,7 @@ def test_topomaps_of_the_bound():
         assert not any(line.get_gid() == "sensors" for line in ax.lines)
     (ring,) = figure.axes[1].collections[1].get_edgecolor()
     assert to_hex(ring) == "#000000"  # the majority
-    assert "majority of people at that time" in texts(figure)
+    assert "majority of people at that time" in legend(figure)
     # At its place: that of the fourth sensor where mne marks only this one.
     plain = plot_group(replace(result, method="t"), times=TIMES[1])
     (there,) = [each for each in plain.axes[1].lines if each.get_marker() == "o"]
@@ -474,7 +462,7 @@ def test_nothing_is_drawn_where_nothing_was_tested():
     assert_allclose(np.sort(found), np.sort(np.delete(scores, 5)), rtol=1e-12, atol=0)
     ringed = [to_hex(each) == "#000000" for each in dots.get_edgecolor()]
     assert_allclose(found[ringed], scores[3], rtol=1e-12, atol=0)
-    assert "significant sensors at that time" in texts(figure)
+    assert "significant sensors at that time" in legend(figure)
     assert plot_group(group(sensors()), times=[0.1]).axes[1].get_title() == "0.1 s"
 
 
@@ -485,7 +473,7 @@ def test_differences_are_white_at_zero_and_colors_can_be_chosen():
     assert_allclose(mesh.get_array().reshape(result.shape), result.scores, rtol=0)
     assert mesh.norm.vmin == -mesh.norm.vmax
     assert_allclose(mesh.cmap(mesh.norm(0.0))[:3], 1, rtol=0, atol=0.05)
-    assert "no difference (0)" in texts(ax)
+    assert "no difference (0)" in legend(ax)
     result = group(generalization(), marked=[(0, 0)])
     mesh = plot_group(result, metric="gamma_0", vlim=(0, 0.5)).collections[0]
     assert mesh.norm.vmax == 0.5
@@ -509,16 +497,16 @@ def test_brains(metric, kind):
     assert figure._suptitle.get_text().replace("\n", " ") == describe(result)
     if metric == "gamma_0":
         assert bar.get_ylim() == (0, 1)
-        assert any("majority" in text for text in texts(figure))
+        assert any("majority" in text for text in legend(figure))
     else:
-        assert any(f"{MAX}, global null" in text for text in texts(figure))
+        assert any(f"{MAX}, global null" in text for text in legend(figure))
 
 
 def test_brains_without_any_bound():
     result = group(brain(volume_space()))
     for options in ({"kind": "stat_map"}, {"kind": "glass_brain"}, {"views": "z"}):
         figure = plot_group(result, metric="gamma_0", **options)
-        assert "no voxel with a majority of people (γ₀ ≥ 0.5)" in texts(figure)
+        assert "no voxel with a majority of people (γ₀ ≥ 0.5)" in legend(figure)
     assert len(figure.axes) > 2
 
 
@@ -542,7 +530,7 @@ def test_regions_and_features_have_the_interval_of_the_mean(n):
     figure = plot_group(result)
     (ax,), order = figure.axes, np.argsort(result.scores)
     bounds = plot_group(result, metric="gamma_0").axes[0]
-    assert "95 % t interval of the mean" in texts(figure)
+    assert "95 % t interval of the mean" in legend(figure)
     _, low, high = mean_interval(result.subject_scores)
     if n == 5:
         left = [patch.get_x() for patch in ax.patches]
@@ -560,11 +548,11 @@ def test_regions_and_features_have_the_interval_of_the_mean(n):
     else:
         y = ax.collections[0].get_paths()[0].vertices[:, 1]
         assert_allclose([y.min(), y.max()], [low.min(), high.max()], rtol=1e-10, atol=0)
-        drawn = line(bounds, "Prevalence bound γ₀").get_ydata()
+        drawn = artist(bounds, "Prevalence bound γ₀").get_ydata()
         assert_array_equal(drawn, np.nan_to_num(result.gamma_0))
         assert bounds.get_ylim() == (0, 1)
     for other in (comparison(where), group(where, others=3, method="t")):
-        assert not any("interval" in text for text in texts(plot_group(other)))
+        assert not any("interval" in text for text in legend(plot_group(other)))
 
 
 # ------------------------------------------------------ the maximum of the permutations
@@ -587,12 +575,12 @@ def test_null_max_has_the_observed_maximum_and_its_p_value(alpha):
     ax = plot_null_max(null_group(), alpha=alpha)
     assert sum(patch.get_height() for patch in ax.patches) == 99
     # 97, 98 and 99 are larger: p = 4 / 100.
-    assert line(ax, "observed, 96.5 (p = 0.040)").get_xdata()[0] == 96.5
+    assert artist(ax, "observed, 96.5 (p = 0.040)").get_xdata()[0] == 96.5
     assert ax.get_xlabel() == "t over subjects, maximum over positions"
     assert ax.get_title("left") == f"t-test, {S} subjects, 99 sign flips"
     assert ax.get_ylabel() == "Sign flips"
     # What is above the dashed line is significant.
-    bound = line(ax, f"p ≤ {alpha:g} above {100 - 100 * alpha:g}").get_xdata()[0]
+    bound = artist(ax, f"p ≤ {alpha:g} above {100 - 100 * alpha:g}").get_xdata()[0]
     null = np.arange(1.0, 100.0)
     assert (1 + np.sum(null >= bound + 0.5)) / 100 <= alpha + 1e-12
     assert (1 + np.sum(null >= bound)) / 100 > alpha
@@ -601,13 +589,13 @@ def test_null_max_has_the_observed_maximum_and_its_p_value(alpha):
 def test_null_max_of_other_alternatives_corrections_and_nulls():
     for alternative, start in {"less": "minus t over", "two-sided": "|t over "}.items():
         ax = plot_null_max(null_group(alternative=alternative))
-        assert "observed, 96.5 (p = 0.040)" in texts(ax)
+        assert "observed, 96.5 (p = 0.040)" in legend(ax)
         assert ax.get_xlabel().startswith(start)
     p = {"none": np.full(6, 0.04), "max": np.linspace(0.3, 1, 6)}
-    assert "observed, 96.5 (p = 0.300)" in texts(plot_null_max(null_group(p_maps=p)))
+    assert "observed, 96.5 (p = 0.300)" in legend(plot_null_max(null_group(p_maps=p)))
     ax = plot_null_max(group(single(), null_max=np.arange(9) / 10))
     words = "p ≤ 0.05 is not attainable with 9 permutations, global null"
-    assert words in texts(ax)
+    assert words in legend(ax)
     assert ax.get_xlabel() == "Accuracy, lowest of all subjects"
     axes = plt.subplots()[1]
     assert plot_null_max(comparison(time()), ax=axes) is axes
@@ -639,32 +627,41 @@ def test_latencies_are_marked_on_their_courses():
     assert "not searched (window 0.005 to 0.02 s)" in bands
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({}, "Prevalence test, 7 subjects, 10,000 permutations"),
+def test_titles_of_groups():
+    paired = {"others": 7, "paired": True}
+    for method, options, words in [
+        ("prevalence", {}, "Prevalence test, 7 subjects, 10,000 permutations"),
         (
-            {"method": "bootstrap"},
+            "bootstrap",
+            {},
             "Bootstrap of permuted means, 7 subjects, 10,000 permutations",
         ),
-        ({"method": "sign-flip"}, "Sign-flip test, 7 subjects, 10,000 sign flips"),
-        ({"method": "t", "n_permutations": 0}, "t-test, 7 subjects"),
+        ("sign-flip", {}, "Sign-flip test, 7 subjects, 10,000 sign flips"),
+        ("t", {"n_permutations": 0}, "t-test, 7 subjects"),
         (
-            {"method": "wilcoxon", "others": 7, "paired": True},
-            "Signed-rank test, 7 subjects in two conditions, 10,000 sign flips",
+            "wilcoxon",
+            paired,
+            "Signed-rank test, 7 subjects in two conditions, 10,000 s",
         ),
         (
-            {"method": "wilcoxon", "others": 4},
-            "Rank-sum test of two groups, 7 and 4 subjects, 10,000 permutations",
+            "wilcoxon",
+            {"others": 4},
+            "Rank-sum test of two groups, 7 and 4 subjects, 10",
         ),
-        (
-            {"method": "sign-flip", "others": 4},
-            "Permutation test of two groups, 7 and 4 subjects, 10,000 permutations",
-        ),
-    ],
-)
-def test_titles_of_groups(options, words):
-    assert describe(group(time(), **{"n_permutations": 10000} | options)) == words
+        ("sign-flip", {"others": 4}, "Permutation test of two groups, 7 and 4 subj"),
+    ]:
+        options = {"n_permutations": 10000} | options
+        assert describe(group(time(), method=method, **options)).startswith(words)
+
+
+def test_bounds_of_two_groups_are_told_apart():
+    result = group(time(), marked=[2])
+    ax = result.plot(metric="gamma_0", label="faces")
+    result.plot(metric="gamma_0", ax=ax, label="words")
+    steps = [patch for patch in ax.patches if patch.get_label() in ("faces", "words")]
+    first, second = (to_hex(patch.get_edgecolor()) for patch in steps)
+    assert first != second
+    assert legend(ax).count("majority (0.5)") == 1
 
 
 def test_wrong_arguments_leave_no_figure():
@@ -687,30 +684,3 @@ def test_wrong_arguments_leave_no_figure():
         plot_null_max(null_group(), alpha=2)
     assert not plt.get_fignums()
     assert plot_group(two, metric="statistic", color="C1").lines[0].get_color() == "C1"
-
-
-LONG = ("healthy controls of all ages", "patients with a lesion on the left")
-
-
-def slices():
-    return brain(volume_space())
-
-
-@pytest.mark.some(3)
-@pytest.mark.filterwarnings("default")  # nilearn's, of its own defaults
-@pytest.mark.parametrize("make", [time, generalization, time_frequency, slices])
-@pytest.mark.parametrize("labels", [("a", "b"), LONG], ids=["short", "long"])
-def test_labels_end_within_the_figure(make, labels):
-    options = {"others": S, "method": "t", "labels": labels, "metric": "recall_macro"}
-    result = group(make(), **options)
-    result.other_scores[...] = result.subject_scores + 0.02  # ticks of many digits
-    figure = plot_group(result).figure
-    figure.draw_without_rendering()
-    for ax in figure.axes:
-        for text in (ax.xaxis.label, ax.yaxis.label):
-            box = text.get_window_extent()
-            if text.get_text() and ax.get_visible():
-                assert box.x0 >= 0, text.get_text()
-                assert box.y0 >= 0, text.get_text()
-                assert box.x1 <= figure.bbox.width, text.get_text()
-                assert box.y1 <= figure.bbox.height, text.get_text()

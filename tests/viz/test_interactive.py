@@ -29,16 +29,9 @@ SPACES = {
 }
 
 
-def make(space="volume", good=(3, 4), undecoded=(1,), P=19):
-    """Make a result in which the good positions are significant, no others."""
+def make(space="volume", good=(3, 4)):
     space = SPACES[space]() if isinstance(space, str) else space
-    rng, n = np.random.default_rng(0), space.n_positions
-    scores = rng.uniform(CHANCE - 0.05, CHANCE + 0.05, n)
-    scores[list(good)] = 0.8 + 0.01 * np.arange(len(good))
-    null = rng.uniform(CHANCE - 0.1, CHANCE + 0.1, (P, n))
-    scores[list(undecoded)] = np.nan
-    edges = space.edges if space.kind != "features" else ((), ())
-    return build.made_of_images(space, scores, null, edges, chance=CHANCE)
+    return build.brain_map(space, good, n_permutations=19, chance=CHANCE)
 
 
 class Seen:

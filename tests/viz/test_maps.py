@@ -23,6 +23,7 @@ from mvpa_kfda.viz.maps import (
     plot_time_frequency,
 )
 from tests import build
+from tests.build import artist, legend
 
 N = 40
 CHANCE = 0.4
@@ -86,18 +87,6 @@ all_maps = pytest.mark.parametrize(("plot", "result"), PLOTS)
 def map_axes(drawn):
     """Return the Axes of the map, from an Axes or a Figure."""
     return drawn.figure.axes[0]
-
-
-def legend(drawn):
-    owner = drawn.legends[0] if isinstance(drawn, plt.Figure) else drawn.get_legend()
-    return [text.get_text() for text in owner.get_texts()]
-
-
-def artist(ax, start):
-    """Return the one artist whose label starts so."""
-    handles, labels = ax.get_legend_handles_labels()
-    (found,) = (h for h, text in zip(handles, labels, strict=True) if start in text)
-    return found
 
 
 def mesh(drawn):
@@ -284,22 +273,6 @@ def test_testing_times_go_across_and_training_times_up():
     assert not any("training time" in text for text in legend(apart))
 
 
-def test_other_trials_are_named():
-    result = generalization()
-    result = replace(
-        result,
-        parameters={"mode": "other_trials"},
-        y_test=np.zeros(25),
-        predicted=result.predicted[..., :25],
-    )
-    assert plot_generalization(result).get_title(loc="left").replace("\n", " ") == (
-        "trained on 40 trials, tested on 25 others, 2 classes (face, house), "
-        "99 permutations"
-    )
-    result = replace(result, parameters={"mode": "plain"})
-    assert "40 trials, 2" in plot_generalization(result).get_title(loc="left")
-
-
 @pytest.mark.parametrize(
     ("train", "test", "across", "up"),
     [
@@ -470,13 +443,6 @@ def test_pairs_of_gradiometers_show_the_better_one():
     assert len(plot_sensors(result, times=0.0).axes[1].images) == 1
 
 
-def test_topomaps_are_drawn_by_mne():
-    figure = plot_sensors(sensor_time(marked=((2, 3), (5, 3))), times=TIMES[3])
-    (image,) = figure.axes[1].images
-    assert image.norm is mesh(figure).norm
-    assert image.cmap is mesh(figure).cmap
-
-
 @pytest.mark.parametrize("best", [0, 7, 19])
 def test_six_times_with_the_best_one_are_chosen(topomaps, best):
     result = sensor_time(times=np.arange(20) / 100, marked=((5, best),))
@@ -486,13 +452,6 @@ def test_six_times_with_the_best_one_are_chosen(topomaps, best):
     expected = {0: [0, 4, 8, 11, 15, 19], 7: [0, 4, 7, 11, 15, 19]}
     assert_allclose(chosen, expected.get(best, expected[0]), rtol=0, atol=1e-9)
     assert len(topomaps) == 6
-
-
-def test_few_times_have_a_topomap_each(topomaps):
-    plot_sensors(sensor_time(times=TIMES[:4]))
-    assert len(topomaps) == 4
-    plot_sensors(sensor_time(times=TIMES[:1], marked=()))
-    assert len(topomaps) == 5
 
 
 def of_type(*types):
@@ -524,7 +483,6 @@ def test_why_there_are_no_topomaps_is_said(topomaps, info, note):
 
 
 OCCIPITAL = ["O1", "O2", "Oz", "PO3", "PO4", "PO7", "PO8", "POz"]
-CENTRAL = ["FC3", "FCz", "FC4", "C3", "Cz", "C4", "CP3", "CPz", "CP4"]
 TEN_TWENTY = [
     *("Fp1", "Fp2", "F7", "F3", "Fz", "F4", "F8", "T7", "C3", "Cz"),
     *("C4", "T8", "P7", "P3", "Pz", "P4", "P8", "O1", "O2"),
@@ -546,7 +504,6 @@ def on_head(names, kind="eeg"):
         (on_head(TEN_TWENTY), "head"),
         (on_head(["AF7", "AF8", "TP9", "TP10"]), "head"),
         (on_head(OCCIPITAL), "local"),
-        (on_head(CENTRAL), "local"),
         (on_head(["F7", "F3", "T7", "C3", "P7", "P3", "O1"]), "local"),  # one side
         (on_head(TEN_TWENTY, "hbo"), "head"),
         (on_head(OCCIPITAL, "hbo"), "local"),
@@ -560,19 +517,6 @@ def test_maps_reach_as_far_as_sensors_tell(topomaps, info, extent):
         plot_sensors(sensor_time(info=info), times=0.1)
         (call,) = topomaps
         assert call["extrapolate"] == extent
-
-
-@pytest.mark.parametrize(
-    ("names", "low", "high"), [(OCCIPITAL, 0.1, 0.3), (TEN_TWENTY, 0.9, 1.3)]
-)
-def test_nothing_is_drawn_far_from_sensors(names, low, high):
-    figure = plot_sensors(sensor_time(info=on_head(names)), times=0.1)
-    figure.draw_without_rendering()
-    ax = figure.axes[1]
-    (image,) = ax.images
-    drawn = image.get_clip_path().get_fully_transformed_path().get_extents()
-    head = max((line.get_window_extent() for line in ax.lines), key=lambda x: x.height)
-    assert low < drawn.height / head.height < high
 
 
 def test_few_sensors_are_dots_and_a_single_one_has_no_topomap():
@@ -594,17 +538,6 @@ def test_impossible_times_are_refused(times):
     with pytest.raises(ValueError, match=words):
         plot_sensors(sensor_time(), times=times)
     assert not plt.get_fignums()
-
-
-def test_small_figures_break_the_title_and_stack_the_legend():
-    figure = plt.figure(figsize=(3.4, 3.4), layout="constrained")
-    ax = plot_generalization(generalization(), ax=figure.subplots())
-    figure.canvas.draw()
-    assert len(ax.get_title(loc="left").splitlines()) == 2
-    for part in (ax.get_legend(), ax.title):
-        box = part.get_window_extent()
-        assert figure.bbox.x0 <= box.x0
-        assert box.x1 <= figure.bbox.x1
 
 
 # ---------------------------------------------------------------------- plot_sources

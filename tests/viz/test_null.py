@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mvpa_kfda import DecodingResult
 from mvpa_kfda.viz.null import largest_scores, plot_map_null, plot_null, quantile_of
 from tests import build
+from tests.build import artist, legend
 
 N = 40
 REPEATS = np.random.default_rng(1).uniform(0.4, 0.9, 7)
@@ -26,17 +27,6 @@ def decoding_result(n_permutations=199, **fields):
         class_scores=np.zeros((N, 2)),
         **fields,
     )
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def artist(ax, start):
-    """Return the one artist whose label starts so."""
-    handles, labels = ax.get_legend_handles_labels()
-    (found,) = (h for h, text in zip(handles, labels, strict=True) if start in text)
-    return found
 
 
 def heights(ax):

@@ -1,7 +1,6 @@
 """What holds for the figures of all results alike, and several results in one Axes."""
 
 import inspect
-import io
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -37,6 +36,7 @@ from mvpa_kfda.viz.style import (
     significant_spans,
 )
 from tests import build
+from tests.build import legend
 
 #: Kinds of results, as `build` makes them, and the methods that draw them.
 FIGURES = [
@@ -147,34 +147,6 @@ def test_legends_and_windows_are_what_is_asked_for(kind, name, monkeypatch):
     assert drawn.figure.get_layout_engine() is not None or kind == "VolumeResult"
 
 
-@pytest.mark.some(4)
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        ("DecodingResult", "plot_roc"),
-        ("DecodingResult", "plot_confusion"),
-        ("TimeResult", "plot"),
-        ("TimeResult", "plot_recall"),
-        ("GeneralizationResult", "plot"),
-        ("group", "plot"),
-        ("latency", "plot"),
-    ],
-)
-def test_one_of_four_axes_is_a_figure_and_not_a_legend(kind, name):
-    figure, axes = plt.subplots(2, 2)
-    for ax in axes.flat:
-        getattr(result_of(kind), name)(ax=ax)
-    for _ in range(2):  # the layout of square Axes settles step by step
-        figure.draw_without_rendering()
-    cell = figure.bbox.height / 2
-    for ax in axes.flat:
-        assert ax.bbox.height > 0.3 * cell
-        for legend in legends(ax):
-            assert legend.get_window_extent().height < 0.3 * cell
-            assert figure.bbox.padded(1).containsx(legend.get_window_extent().x0)
-            assert figure.bbox.padded(1).containsx(legend.get_window_extent().x1)
-
-
 @pytest.mark.parametrize("n_permutations", [1, 2, 4, 8, 2000])
 def test_counts_have_each_number_once_on_their_axis(n_permutations):
     null = np.random.default_rng(0).normal(0.5, 0.1, n_permutations)
@@ -236,15 +208,6 @@ def test_reports_take_figures_that_pyplot_does_not_know(kind):
     drawn = result.plot()
     assert len(figure.axes) == len(drawn.figure.axes)
     assert plt.get_fignums() == [drawn.figure.number]
-
-
-@pytest.mark.parametrize("options", [{"kind": "glass_brain"}, {"views": "z"}, None])
-def test_figures_of_nilearn_are_apart_from_pyplot(options):
-    space = build.surface_space()
-    surface = build.made_of_images(space, np.full(space.n_positions, 0.6))
-    result = surface if options is None else result_of("VolumeResult")
-    result.figure(**options or {}).savefig(io.BytesIO())
-    assert not plt.get_fignums()
 
 
 def test_figures_take_what_plots_take():
@@ -449,10 +412,6 @@ def bars(ax):
     ]
 
 
-def texts(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
 def two(make, ax=None, **options):
     """Draw two results into one Axes."""
     ax = make(0).plot(ax=ax, label="faces", **options)
@@ -467,9 +426,9 @@ def test_results_are_told_apart_in_one_legend(make):
     found = [{to_hex(color) for color in part.get_facecolor()} for part in bars(ax)]
     assert found == [{color} for color in colors_of(ax)]
     assert sum(child is ax.get_legend() for child in ax.get_children()) == 1
-    assert texts(ax)[:2] == ["faces", "words"]
-    assert len(set(texts(ax))) == len(texts(ax))
-    assert {LEVEL, "chance (0.5)", "onset (0 s)"} < set(texts(ax))
+    assert legend(ax)[:2] == ["faces", "words"]
+    assert len(set(legend(ax))) == len(legend(ax))
+    assert {LEVEL, "chance (0.5)", "onset (0 s)"} < set(legend(ax))
     for label in ("chance (0.5)", "onset (0 s)"):
         assert sum(line.get_label() == label for line in ax.lines) == 1
     shown = [patch.get_facecolor() for patch in ax.get_legend().findobj(Rectangle)]
@@ -532,9 +491,9 @@ def test_bars_stay_those_of_their_results():
         assert_allclose(found, expected, rtol=0, atol=1e-12)
     ax = over_time().plot(label="faces")
     over_time(1, ()).plot(ax=ax, label="words")
-    assert f"words: no time point at {LEVEL}" in texts(ax)
-    assert LEVEL in texts(ax)
-    assert f"no time point at {LEVEL}" in texts(over_time(1, ()).plot())
+    assert f"words: no time point at {LEVEL}" in legend(ax)
+    assert LEVEL in legend(ax)
+    assert f"no time point at {LEVEL}" in legend(over_time(1, ()).plot())
 
 
 @pytest.mark.parametrize("n_permutations", [0, 199])
@@ -576,5 +535,5 @@ def test_legends_and_titles_stay_in_the_figure(n_permutations, layout, label):
     for seed, name in enumerate(["faces", label]):
         over_time(seed, (4, 5), n_permutations).plot(ax=ax, label=name, alpha=0.01)
     assert_nothing_is_cut_off(figure)
-    assert texts(ax)[0] == "faces"
+    assert legend(ax)[0] == "faces"
     assert ax.get_position().height * figure.get_figheight() > 1.2

@@ -14,6 +14,7 @@ from mvpa_kfda import TimeResult, decode_arrays, group_inference
 from mvpa_kfda.viz.style import NULL_BAND, metric_label, significant_spans
 from mvpa_kfda.viz.time import difference_interval, mean_interval, plot_time, spread
 from tests import build
+from tests.build import artist, legend
 
 TIMES = np.linspace(-0.1, 0.3, 9)
 REPEATS = np.random.default_rng(1).uniform(0.4, 0.9, (len(TIMES), 7))
@@ -33,17 +34,6 @@ def time_result(n_permutations=199, times=TIMES, **fields):
         times=times,
         **fields,
     )
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def artist(ax, start):
-    """Return the one artist whose label starts so."""
-    handles, labels = ax.get_legend_handles_labels()
-    (found,) = (h for h, text in zip(handles, labels, strict=True) if start in text)
-    return found
 
 
 def bars(ax):
