@@ -41,12 +41,16 @@ def test_significant_positions_in_a_row_are_a_cluster():
 
 def test_true_discoveries_say_at_least_how_many():
     result = course()
-    found = result.true_discoveries((0.1, 0.2))
-    assert (found.n, found.alpha, found.noun) == (2, 0.05, "time point")
-    assert 0 <= found.n_true <= 2
-    sizes = result.discovery_map(0.5)
-    assert sizes.shape == (9,)
-    assert (sizes[[0, 4]] <= sizes.max()).all()
+    table = result.clusters("none", alpha=0.02)
+    for k in range(len(table)):
+        found = result.true_discoveries(table.loc[k])
+        assert found.n == table.loc[k, "size"]
+        assert found.n_true == table.loc[k, "n_true"]
+        assert (found.alpha, found.noun) == (0.05, "time point")
+    three = result.true_discoveries(np.isin(np.arange(9), [1, 2, 6]))
+    assert (three.n, three.n_true) == (3, 2)
+    for share, sizes in {0.2: [9] * 9, 0.5: [0, 2, 2, *[0] * 6], 1: [0] * 9}.items():
+        assert result.discovery_map(share).tolist() == sizes
     text = str(TrueDiscoveries(n=1200, n_true=399, noun="voxel"))
     assert text.startswith(
         "At least 399 of 1,200 voxels (33 %) have an effect (95 % conf"

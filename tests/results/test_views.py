@@ -11,28 +11,21 @@ from mvpa_kfda.data.space import FeatureSpace
 from mvpa_kfda.results.views import map_of_p
 from tests import build
 
-P, N = 99, 40
-UNDECODED = [5, 17]
+P = 99
 
 
-def make(space=None, undecoded=UNDECODED, **fields):
-    space, rng = (
-        build.volume_space() if space is None else space,
-        np.random.default_rng(0),
+def make(space=None):
+    """Return a map of two metrics, and a third one that is a table."""
+    space = build.volume_space() if space is None else space
+    result = build.brain_map(
+        space, good=(3,), undecoded=[5, 17][: space.n_positions // 9]
     )
-    scores = rng.uniform(0.4, 0.65, space.n_positions)
-    null = rng.uniform(0.35, 0.65, (P, len(scores)))
-    scores[undecoded], null[:, undecoded] = np.nan, np.nan
-    metrics = {"accuracy": scores, "kappa": 2 * scores - 1}
+    scores, null = result.scores, result.null
     table = np.tile(scores[:, np.newaxis, np.newaxis], (1, 2, 2))
-    return build.made_of_images(
-        space,
-        scores,
-        metrics=metrics | {"confusion_matrix": table},
-        nulls={"accuracy": null, "kappa": 2 * null - 1},
-        chances={"accuracy": 0.5, "kappa": 0.0, "confusion_matrix": np.nan},
-        **fields,
-    )
+    metrics = {"accuracy": scores, "kappa": 2 * scores - 1, "confusion_matrix": table}
+    chances = {"accuracy": 0.5, "kappa": 0.0, "confusion_matrix": np.nan}
+    nulls = {"accuracy": null, "kappa": 2 * null - 1}
+    return replace(result, metrics=metrics, nulls=nulls, chances=chances)
 
 
 def test_images_hold_what_they_are_named_after():
@@ -81,7 +74,7 @@ def test_images_of_the_penalty_are_means_over_folds(tuned):
 
 
 def test_images_of_regions_and_surfaces():
-    result = make(build.region_space(), undecoded=[1])
+    result = make(build.region_space())
     painted = result.to_img().get_fdata()[result.geometry.base.mask]
     assert_allclose(painted, result.scores[result.geometry.index], rtol=1e-6, atol=0)
     result = make(build.surface_space())

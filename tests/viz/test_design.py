@@ -22,6 +22,7 @@ def test_trials_folds_and_blocks_are_those_of_the_design():
     figure = design.plot()
     trials, folds, blocks = figure.axes
     assert_array_equal(cells(trials), y)
+    assert [text.get_text() for text in trials.get_yticklabels()] == [*"012345"]
     assert_array_equal(cells(folds), 1 + np.eye(6))
     assert_array_equal(cells(blocks), np.eye(6))
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
