@@ -50,6 +50,7 @@ VOXELS, AREAS = brain(build.volume_space()), brain(build.region_space(4))
         (SENSORS, ("Pz", 0.0), True, np.s_[2, 0]),
         (AREAS, ["Area 1", 4], False, np.s_[[1, 3]]),
         (AREAS, 2, True, np.s_[1]),
+        (VOXELS, 0, True, np.s_[0]),
         (VOXELS, tuple(VOXELS.geometry.points[7] + 1), True, np.s_[7]),
     ],
 )
