@@ -513,6 +513,17 @@ def made_of_images(space, scores, null=None, adjacency=((), ()), **fields):
     return made(VolumeResult, scores, null, **fields)
 
 
+def brain_map(space, good, undecoded=(1,), n_permutations=99, chance=0.5, height=0.3):
+    """Return a made result in which the good positions are significant, no others."""
+    rng, n = np.random.default_rng(0), space.n_positions
+    scores = rng.uniform(chance - 0.05, chance + 0.05, n)
+    scores[list(good)] = chance + height + 0.01 * np.arange(len(good))
+    null = rng.uniform(chance - 0.1, chance + 0.1, (n_permutations, n))
+    scores[list(undecoded)] = np.nan
+    edges = ((), ()) if space.kind == "features" else space.edges
+    return made_of_images(space, scores, null, edges, chance=chance)
+
+
 def subjects(kind="TimeResult", n=6, **options):
     """Return the results of several subjects."""
     return [result(kind, seed, **options) for seed in range(n)]
@@ -773,3 +784,19 @@ def jittered(epochs, seed=0):
     distances = np.random.default_rng([seed, 7]).integers(900, 1100, len(epochs))
     epochs.events[:, 0] = 10**6 * seed + np.cumsum(distances)
     return epochs
+
+
+# ----------------------------------------------------------------------------- figures
+
+
+def legend(drawn):
+    """Return the words of the legend of Axes, or of a figure."""
+    owner = drawn.get_legend() if hasattr(drawn, "get_legend") else drawn.legends[0]
+    return [text.get_text() for text in owner.get_texts()]
+
+
+def artist(ax, words):
+    """Return the one artist whose label has these words."""
+    handles, labels = ax.get_legend_handles_labels()
+    (found,) = (h for h, text in zip(handles, labels, strict=True) if words in text)
+    return found

@@ -22,7 +22,6 @@ CHANCE = 0.5
 
 #: Warnings of nilearn are not for the reader.
 pytestmark = pytest.mark.filterwarnings("error")
-
 SPACES = {
     "volume": build.volume_space,
     "regions": build.region_space,
@@ -30,16 +29,9 @@ SPACES = {
 }
 
 
-def make(space="volume", good=(3, 4), undecoded=(1,), P=19):
-    """Make a result in which the good positions are significant, no others."""
+def make(space="volume", good=(3, 4)):
     space = SPACES[space]() if isinstance(space, str) else space
-    rng, n = np.random.default_rng(0), space.n_positions
-    scores = rng.uniform(CHANCE - 0.05, CHANCE + 0.05, n)
-    scores[list(good)] = 0.8 + 0.01 * np.arange(len(good))
-    null = rng.uniform(CHANCE - 0.1, CHANCE + 0.1, (P, n))
-    scores[list(undecoded)] = np.nan
-    edges = space.edges if space.kind != "features" else ((), ())
-    return build.made_of_images(space, scores, null, edges, chance=CHANCE)
+    return build.brain_map(space, good, n_permutations=19, chance=CHANCE)
 
 
 class Seen:
@@ -100,17 +92,17 @@ def test_scores_have_their_values_and_the_colors_of_figures(seen, kind):
     assert result.view(vlim=(0, 1), cmap="viridis").options["vmax"] == 1
 
 
-@pytest.mark.parametrize("correction", ["none", "max", "fdr"])
 @pytest.mark.parametrize("name", ["p", "neglog10p", "z"])
-def test_maps_of_p_values_are_those_of_images(seen, name, correction):
+def test_maps_of_p_values_are_those_of_images(seen, name):
     result = make()
-    p = result.pvalues(correction)
-    view = result.view(name, correction=correction)
-    expected = drawn(map_of_p(name, p, result.n_permutations), result.decoded)
-    assert_allclose(view.values(result), expected, rtol=1e-5, atol=1e-5)
-    image = result.to_img(name, correction=correction).get_fdata()
-    inside = np.nan_to_num(image[result.geometry.mask])
-    assert_allclose(view.values(result), inside, rtol=1e-5, atol=1e-5)
+    for correction in ("none", "max", "fdr"):
+        view = result.view(name, correction=correction)
+        p = result.pvalues(correction)
+        expected = drawn(map_of_p(name, p, result.n_permutations), result.decoded)
+        assert_allclose(view.values(result), expected, rtol=1e-5, atol=1e-5)
+        image = result.to_img(name, correction=correction).get_fdata()
+        inside = np.nan_to_num(image[result.geometry.mask])
+        assert_allclose(view.values(result), inside, rtol=1e-5, atol=1e-5)
     if name == "p":
         small, large = view.colors([0, 1])
         assert small[0] > large[0]  # yellow, and not purple
@@ -176,13 +168,6 @@ def test_slices_go_through_the_best_voxel_that_is_shown(seen):
     }
 
 
-def test_regions_are_painted(seen):
-    result = make("regions")
-    space = result.geometry
-    image = space.to_img(np.nan_to_num(result.scores)).get_fdata()
-    assert_allclose(result.view().values(result), image[space.base.mask], rtol=1e-6)
-
-
 def test_hemispheres_lie_apart_and_can_be_chosen(seen):
     result = make("surface")
     mesh = result.view().options["surf_map"].mesh.parts
@@ -203,16 +188,18 @@ def test_hemispheres_lie_apart_and_can_be_chosen(seen):
     assert result.geometry.coordinates["left"] is places["left"]
 
 
-def test_groups_are_viewed_alike(seen):
+def test_regions_and_groups_are_viewed_alike(seen):
+    regions = make("regions")
+    image = regions.geometry.to_img(np.nan_to_num(regions.scores)).get_fdata()
+    expected = image[regions.geometry.base.mask]
+    assert_allclose(regions.view().values(regions), expected, rtol=1e-6)
     group = build.group("VolumeResult", correction=["max", "fdr"])
-    view, mask = group.view(), group.decoded
+    view, mask, p = group.view(), group.decoded, group.pvalues("fdr")
     assert_allclose(view.values(group), drawn(group.scores, mask), rtol=1e-6)
-    p = group.pvalues("fdr")
     level = float(np.median(p))
-    shown = p <= level
-    assert 0 < shown.sum() < shown.size
+    assert 0 < (p <= level).sum() < p.size
     view = group.view(alpha=level, correction="fdr")
-    assert_array_equal(view.values(group) != 0, shown & mask)
+    assert_array_equal(view.values(group) != 0, (p <= level) & mask)
     assert "(FDR correction)" in view.html
     assert "(max-statistic correction)" in group.view("p").html
     statistic = group.view("statistic")
@@ -283,28 +270,6 @@ def test_nilearn_draws_the_voxels_that_are_shown():
     assert len(view.html) < 200_000
 
 
-def test_a_surface_is_drawn_by_plotly(few_sections):
-    pytest.importorskip("plotly")
-    view = make("surface").view(alpha=0.05)
-    assert "Accuracy, where p" in view.html
-    (data,) = re.findall(
-        r'"application/gzip">([^<]*)<', section(report(make("surface")))
-    )
-    text = gzip.decompress(base64.b64decode(data)).decode()
-    assert not re.search(r'<(script|link|img)[^>]*(src|href)="http', text)
-
-
-def test_without_plotly_surfaces_say_what_they_need(few_sections, monkeypatch):
-    def fail(*_, **__):
-        raise ImportError("Using engine='plotly' requires ...")
-
-    monkeypatch.setattr(nilearn.plotting, "view_surf", fail)
-    result = make("surface")
-    with pytest.raises(ImportError, match="needs plotly, which is not installed"):
-        result.view()
-    assert "pip install plotly" in section(report(result))
-
-
 @pytest.fixture
 def few_sections(monkeypatch):
     """Leave out what takes long and is of no interest here."""
@@ -319,27 +284,40 @@ def section(report):
     return found[0] if found else ""
 
 
-def test_pages_hold_the_view_and_say_its_size(few_sections, tmp_path):
-    result = make()
-    found = section(report(result, tmp_path / "page.html"))
-    (data,) = re.findall(r"<script type=\"application/gzip\">([^<]*)</script>", found)
-    text = gzip.decompress(base64.b64decode(data)).decode()
-    assert ">Accuracy</p>" in text
-    assert "brainsprite" in text
-    assert not re.search(
-        r'<(script|link|img)[^>]*(src|href)="http', text
-    )  # nor any host
-    assert f"({len(data) / 1e6:.1f} MB of this page)" in found
-    size = (tmp_path / "page.html").stat().st_size
-    assert size < 3_000_000
-    assert "async function openView" in (tmp_path / "page.html").read_text("utf-8")
-    assert section(report(result)) == found  # the same each time
-
-
-def test_views_of_many_megabytes_and_of_many_results_are_left_out(
+def test_surfaces_are_drawn_by_plotly_or_say_that_they_need_it(
     few_sections, monkeypatch
 ):
-    result = make()
+    result = make("surface")
+    pytest.importorskip("plotly")
+    assert "Accuracy, where p" in result.view(alpha=0.05).html
+    assert "brainsprite" not in page_of(section(report(result)))
+
+    def fail(*_, **__):
+        raise ImportError("Using engine='plotly' requires ...")
+
+    monkeypatch.setattr(nilearn.plotting, "view_surf", fail)
+    with pytest.raises(ImportError, match="needs plotly, which is not installed"):
+        result.view()
+    assert "pip install plotly" in section(report(result))
+
+
+def page_of(found):
+    """Return the page of a view within a page, which asks no host for anything."""
+    (data,) = re.findall(r"<script type=\"application/gzip\">([^<]*)</script>", found)
+    text = gzip.decompress(base64.b64decode(data)).decode()
+    assert not re.search(r'<(script|link|img)[^>]*(src|href)="http', text)
+    assert f"({len(data) / 1e6:.1f} MB of this page)" in found
+    return text
+
+
+def test_pages_hold_the_view_and_say_its_size(few_sections, tmp_path, monkeypatch):
+    result, path = make(), tmp_path / "page.html"
+    found = section(report(result, path))
+    assert ">Accuracy</p>" in page_of(found)
+    assert "brainsprite" in page_of(found)
+    assert path.stat().st_size < 3_000_000
+    assert "async function openView" in path.read_text("utf-8")
+    assert section(report(result)) == found  # the same each time
     many = report([result] * 5)
     assert section(many) == ""
     assert "left out of pages about more than 4 results" in many.html[0]

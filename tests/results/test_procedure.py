@@ -1,4 +1,4 @@
-"""What is kept of objects: the name of their class and their arguments, as values."""
+"""The options of an analysis: what results and files keep of them, and give back."""
 
 import json
 
@@ -21,11 +21,11 @@ from mvpa_kfda import (
     cross_validate,
     load_result,
 )
+from mvpa_kfda.results.procedure import revived
 from mvpa_kfda.utils.plain import as_call, recorded
 from tests import build
 
-X, CODES = build.trials((10, 10), 4, 1)
-X = X[:, :, 0]
+X, CODES = build.features((10, 10), 4)
 
 
 def a_kernel(A, B):
@@ -64,10 +64,14 @@ RECORDS = [
 ]
 
 
-@pytest.mark.parametrize(("value", "expected"), RECORDS)
-def test_objects_are_recorded_by_class_and_arguments(value, expected):
-    assert recorded(value) == expected
-    assert json.loads(json.dumps(recorded(value))) == expected
+def test_objects_are_recorded_by_class_and_arguments():
+    for value, expected in RECORDS:
+        assert recorded(value) == expected
+        assert json.loads(json.dumps(recorded(value))) == expected
+    for value in (RBF(0.1), Ridge(2.0), ms.KFold(3), ms.LeaveOneOut()):
+        assert as_call(recorded(value)) == repr(value)
+    assert as_call(recorded(a_kernel)) == "a_kernel"
+    assert as_call([0.1, "auto", None]) == "[0.1, 'auto', None]"
 
 
 def test_matrices_are_told_apart_by_their_values():
@@ -82,31 +86,48 @@ def test_matrices_are_told_apart_by_their_values():
     assert recorded(folds[0])["test_fold"]["shape"] == [3]
 
 
-def test_records_are_written_as_python_writes_objects():
-    for value in (RBF(0.1), Ridge(2.0), ms.KFold(3), ms.LeaveOneOut()):
-        assert as_call(recorded(value)) == repr(value)
-    assert as_call(recorded(a_kernel)) == "a_kernel"
-    assert as_call([0.1, "auto", None]) == "[0.1, 'auto', None]"
-
-
+#: Options of calls, and whether files give them back.
 METHODS = [
-    {"kernel": RBF(0.2), "reg": Ridge(0.5)},
-    {"kernel": a_kernel, "reg": 0.3},
-    {"kernel": EmpiricalMap(Polynomial(2)), "reg": 0.1},
-    {"kernel": Penalty(np.diag([1.0, 2, 3, 4])), "cv": ms.ShuffleSplit(3)},
-    {"kernel": ["linear", GraphSmooth(build.chain(4))], "reg": Tuned([0.1, 1])},
-    {"approx": Nystrom(5), "cv": list(ms.KFold(3).split(X))},
-    {"preprocess": make_pipeline(StandardScaler(), PCA(2)), "cv": Splitter()},
-    {"preprocess": [FunctionTransformer(np.tanh)], "cv": ms.LeaveOneOut()},
+    ({"kernel": RBF(0.2), "reg": Ridge(0.5)}, ""),
+    ({"kernel": EmpiricalMap(Polynomial(2)), "reg": 0.1}, ""),
+    ({"kernel": ["linear", RBF(0.1)], "reg": Tuned([0.1, 1])}, ""),
+    ({"approx": Nystrom(5), "kernel": "rbf", "cv": ms.LeaveOneOut()}, ""),
+    ({"kernel": a_kernel, "reg": 0.3}, r"it does .*: kernel \(the function a_kernel\)"),
+    (
+        {"kernel": Penalty(np.diag([1.0, 2, 3, 4])), "cv": Splitter()},
+        r"they do .*: kernel \(Penalty\(.*, cv \(Splitter\(\)\)",
+    ),
+    (
+        {"preprocess": make_pipeline(StandardScaler(), PCA(2))},
+        r"preprocess \(StandardScaler\(",
+    ),
+    ({"preprocess": [FunctionTransformer(np.tanh)]}, r"preprocess \(the function tanh"),
 ]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_files_give_back_what_was_recorded(method, tmp_path):
+@pytest.mark.parametrize(("method", "lost"), METHODS)
+def test_results_and_files_give_back_what_was_recorded(method, lost, tmp_path):
     result = cross_validate(X, CODES, **method)
+    assert cross_validate(X, CODES, **result.procedure) == result
     result.save(tmp_path / "result.h5")
     loaded = load_result(tmp_path / "result.h5")
     assert loaded.parameters == result.parameters
     for name in method.keys() - {"approx", "preprocess", "cv", "kernel"}:
         assert result.parameters[name] == recorded(method[name])
     assert "0x" not in json.dumps(result.parameters)
+    if lost:
+        with pytest.raises(ValueError, match=lost):
+            _ = loaded.procedure
+    else:
+        assert cross_validate(X, CODES, **loaded.procedure) == result
+        assert repr(loaded.procedure) == repr(revived(recorded(result.options)))
+
+
+def test_groups_that_were_left_out_are_asked_for_again():
+    groups = np.arange(20) % 4
+    result = cross_validate(X, CODES, groups=groups)
+    assert isinstance(result.procedure["cv"], ms.LeaveOneGroupOut)
+    assert not {"n_jobs", "verbose", "groups"} & set(result.procedure)
+    made = build.made(type(result), 0.7, class_scores=np.ones((12, 2)))
+    with pytest.raises(ValueError, match="made of another one, so that no options"):
+        _ = made.procedure
