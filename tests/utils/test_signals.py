@@ -24,6 +24,7 @@ SIGNALS = [
     for name in ("SIGTERM", "SIGHUP")
 ]
 
+
 #: A searchlight of some 60 s with two workers, which say who they are.
 SEARCHLIGHT = """
 import os
@@ -61,6 +62,7 @@ if __name__ == "__main__":
         checkpoint=os.path.join(FOLDER, "run.checkpoint"),
     )
 """
+
 
 #: The command line, with the demo's decoding replaced by a long one with workers.
 COMMAND = """
@@ -145,20 +147,13 @@ def assert_all_gone(folder):
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_signals_interrupt(number):
-    with pytest.raises(KeyboardInterrupt, match=r"^$"):
-        with interrupting_signals() as caught:
-            signal.raise_signal(number)
-    assert caught == [number]
-    assert signal.getsignal(number) is signal.SIG_DFL
-
-
-def test_only_the_first_signal_interrupts():
+def test_the_first_signal_interrupts(number):
     with interrupting_signals() as caught:
         with pytest.raises(KeyboardInterrupt, match=r"^$"):
-            signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGTERM)
-    assert caught == [signal.SIGTERM] * 2
+            signal.raise_signal(number)
+        signal.raise_signal(number)
+    assert caught == [number] * 2
+    assert signal.getsignal(number) is signal.SIG_DFL
 
 
 def test_signals_that_are_handled_or_ignored_stay_so():
