@@ -156,17 +156,7 @@ def write_fmri(
             folder = derived / f"sub-{subject}" / "func"
             for space in spaces:
                 _write_bold(folder, f"{stem}_space-{space}", data, t_r)
-            confounds = pd.DataFrame(
-                rng.normal(size=(n_scans, 6)),
-                columns=[f"{a}_{b}" for a in ("trans", "rot") for b in "xyz"],
-            )
-            for column in [*confounds.columns]:
-                for name, values in (
-                    ("derivative1", confounds[column].diff()),
-                    ("power2", confounds[column] ** 2),
-                    ("derivative1_power2", confounds[column].diff() ** 2),
-                ):
-                    confounds[f"{column}_{name}"] = values
+            confounds = with_derivatives(rng.normal(size=(n_scans, 6)))
             confounds.to_csv(
                 folder / f"{stem}_desc-confounds_timeseries.tsv",
                 sep="\t",
@@ -175,6 +165,18 @@ def write_fmri(
             )
             (folder / f"{stem}_desc-confounds_timeseries.json").write_text("{}")
     return derived
+
+
+def with_derivatives(motion):
+    """Return a table of motion (n_scans, 6), its changes and their squares."""
+    names = [f"{kind}_{axis}" for kind in ("trans", "rot") for axis in "xyz"]
+    table = pd.DataFrame(motion, columns=names)
+    for name in names:
+        change = table[name].diff()
+        table[f"{name}_derivative1"] = change
+        table[f"{name}_power2"] = table[name] ** 2
+        table[f"{name}_derivative1_power2"] = change**2
+    return table
 
 
 def add_confounds(derived, seed=0):
