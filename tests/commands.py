@@ -47,7 +47,7 @@ def on_disk(path, data, affine=AFFINE):
 
 
 def write_epochs(folder):
-    """Write a file of epochs, which is returned, others of its kind, and some of none."""
+    """Write files of epochs, and some that are none; return the first."""
     epochs = simulate_epochs(
         60, 3, snr=1.0, n_channels=16, sfreq=50.0, tmin=-0.1, tmax=0.4, n_blocks=5
     )
