@@ -1,4 +1,4 @@
-"""Small datasets for the tests of the BIDS app; pages, which take seconds, are left out."""
+"""Small datasets for the tests of the BIDS app, which are done without pages."""
 
 import nibabel
 import numpy as np

@@ -233,7 +233,7 @@ ANGLES = np.linspace(0, 1, 101)[:-1]
         (4 * ANGLES, "", None),
         (7 * ANGLES, "", None),
         (np.pi * (1 + (2 * ANGLES - 1) ** 3), "", None),  # rare at both ends
-        (np.full(100, np.nan), "angle", None),
+        (np.append(2 * np.pi * ANGLES, np.nan), "angle", None),
     ],
 )
 def test_angles_are_known_by_their_range_and_name(values, name, unit):

@@ -66,7 +66,7 @@ def test_contents_are_the_same_by_value_type_and_order():
     assert not same_content({"a": 1}, {"a": 1, "b": 1})
 
 
-def test_a_file_that_cannot_be_finished_leaves_what_was_there(tmp_path):
+def test_a_file_that_cannot_be_finished_leaves_what_was_there(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     write_text(path, "one\n")
 
@@ -76,6 +76,15 @@ def test_a_file_that_cannot_be_finished_leaves_what_was_there(tmp_path):
 
     with pytest.raises(OSError, match="full"):
         write_whole(path, fail)
+    assert path.read_bytes() == b"one\n"
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(files, "_take_room", full)
+    with pytest.raises(OSError, match=r"No space is left .*; nothing was") as error:
+        write_result_file(path, "Kind", {}, overwrite=True)
+    assert (error.value.errno, error.value.filename) == (errno.ENOSPC, str(path))
     assert path.read_bytes() == b"one\n"
     assert os.listdir(tmp_path) == ["a.txt"]
     write_json(path, {"ä": np.float64(1)})

@@ -58,6 +58,7 @@ def test_sums_of_values_with_random_signs_tell_how_much_data_differ(monkeypatch)
     assert set(np.abs(signs)) == {1.0}
     assert 0 < np.sum(signs > 0) < 12
     assert_allclose(found, X.reshape(6, 12) @ signs, rtol=1e-12, atol=0)
+    assert_allclose(projections(X.reshape(6, 12)), found, rtol=1e-12, atol=0)
     monkeypatch.setattr(fingerprints, "_AT_ONCE", 200)
     assert_allclose(projections(X), found, rtol=1e-12, atol=0)
     for other in ("abc", X[:, 0, 0], X.astype(str)):
