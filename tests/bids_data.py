@@ -226,7 +226,7 @@ def _write_bold(folder, stem, data, t_r):
     )
 
 
-# -------------------------------------------------------------------- what is made of it
+# ------------------------------------------------------------------- what is made of it
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def epochs_of_two(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def fmri_of_two(tmp_path_factory):
-    """Return three runs of 8 trials of two subjects, and what fMRIPrep makes of them."""
+    """Return three runs of 8 trials of two subjects, and what fMRIPrep makes."""
     root = tmp_path_factory.mktemp("fmri")
     bids_data.write_fmri(root / "data", root / "data" / "prep")
     bids_data.add_confounds(root / "data" / "prep")

@@ -382,7 +382,7 @@ def test_voxels_that_not_all_runs_have_are_counted(fmri, capsys):
     save(mask[:4], given)
     assert fmri.run(f"{ONE} --mask-img {given}") == 2
     assert "mine.nii.gz is on another grid" in capsys.readouterr().err
-    save(elsewhere + 1, given)
+    save(np.ones_like(mask), given)
     assert fmri.run(f"{ONE} --mask-img {given}") == 0
     trials = fmri.record()["Trials"]
     assert (trials["MaskVoxels"], trials["MaskFrom"]) == (180, "--mask-img")

@@ -153,7 +153,7 @@ def test_errors_of_recordings_name_the_file(eeg, capsys, name, content, message)
     assert "Errno" not in said
 
 
-# ---------------------------------------------------------------------- runs that differ
+# --------------------------------------------------------------------- runs that differ
 
 
 def part(seed=0, n=12, **more):

@@ -323,7 +323,7 @@ def test_what_is_missing_in_a_dataset_is_said(fmri, capsys):
     assert "as fMRIPrep did before its version 1.2" in capsys.readouterr().err
 
 
-# -------------------------------------------------------------------------- what is read
+# ------------------------------------------------------------------------- what is read
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(epochs, capsys, monkeypatch):

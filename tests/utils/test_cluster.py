@@ -170,17 +170,6 @@ def test_a_dask_cluster_that_starts_empty_grows_and_closes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_workers", [1, 2])
-def test_killed_workers_lose_nothing(mortal_dask, n_workers):
-    got = []
-    for result in slow_sums():
-        got.append(result)
-        if len(got) == 5:
-            kill_workers(mortal_dask, n_workers)
-    assert got == EXPECTED
-
-
-@pytest.mark.slow
 def test_a_call_that_kills_its_dask_workers(mortal_dask):
     def allow_no_failures(dask_scheduler):
         dask_scheduler.allowed_failures = 0
@@ -189,16 +178,6 @@ def test_a_call_that_kills_its_dask_workers(mortal_dask):
     with pytest.raises(WorkersLostError, match="died one after the other") as raised:
         list(run_in_parallel(die, (), range(10)))
     assert isinstance(raised.value.__cause__, KilledWorker)
-
-
-@pytest.mark.slow
-def test_a_call_that_kills_the_only_dask_worker():
-    """The shared data are lost with it, and shipped anew, but not forever."""
-    with start_cluster(1) as cluster, Client(cluster), parallel_config(backend="dask"):
-        # A worker that dies while it starts is not started again: no worker is left.
-        words = "died one after the other|no others took over in time"
-        with pytest.raises(WorkersLostError, match=words):
-            list(run_in_parallel(die, (), range(10)))
 
 
 @pytest.mark.slow
@@ -258,17 +237,6 @@ def test_workers_that_keep_dying():
         finally:
             over.set()
             thread.join()
-
-
-@pytest.mark.slow
-def test_a_worker_that_retires():
-    with two_workers() as client:
-        (address, _) = client.scheduler_info()["workers"]
-        retire = threading.Timer(0.5, client.retire_workers, ([address],))
-        with parallel_config(backend="dask"):
-            retire.start()
-            assert list(slow_sums(2)) == EXPECTED * 2
-        retire.join()
 
 
 @pytest.mark.slow

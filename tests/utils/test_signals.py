@@ -64,31 +64,6 @@ if __name__ == "__main__":
 """
 
 
-#: The command line, with the demo's decoding replaced by a long one with workers.
-COMMAND = """
-import os
-import sys
-import time
-from pathlib import Path
-
-import mvpa_kfda
-from mvpa_kfda.cli.main import main
-from mvpa_kfda.utils.parallel import run_in_parallel
-
-
-def work(folder, item):
-    (Path(folder) / f"{os.getpid()}.worker").touch()
-    time.sleep(0.1)
-
-
-if __name__ == "__main__":
-    mvpa_kfda.decode_epochs = lambda *args, **options: list(
-        run_in_parallel(work, (os.environ["FOLDER"],), range(1000), 2)
-    )
-    sys.exit(main(["demo", "--out", os.environ["FOLDER"]]))
-"""
-
-
 @pytest.fixture
 def start(tmp_path):
     """Return a function that starts a script and waits for its two workers."""
@@ -229,19 +204,3 @@ def test_a_searchlight_ends_in_order(start, tmp_path, number):
     assert not Path(f"{path}-wal").exists()
     with Checkpoint(path) as checkpoint:
         assert checkpoint.description is not None
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-@pytest.mark.parametrize("number", [*SIGNALS, signal.SIGINT])
-def test_the_command_line_ends_in_order(start, tmp_path, number):
-    process = start(
-        # Processes that a shell starts in its background ignore the signal.
-        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        + COMMAND
-    )
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
-    assert errors == "mvpa-kfda: stopped\n"
-    assert_all_gone(tmp_path)
