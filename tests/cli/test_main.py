@@ -134,6 +134,13 @@ def test_help_names_options_and_says_what_they_are(command, capsys):
     assert "``" not in printed
 
 
+def test_help_says_what_commands_do(capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["--help"])
+    words = " ".join(capsys.readouterr().out.split())
+    assert "generalize Train at each time and test at all times" in words
+
+
 def test_help_loads_nothing_that_takes_long():
     code = """
 import contextlib, io, sys
