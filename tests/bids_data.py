@@ -1,12 +1,22 @@
-"""BIDS datasets for tests: raw EEG, epochs, and what fMRIPrep writes."""
+"""BIDS datasets for tests: raw EEG, epochs, what fMRIPrep writes, and what is made."""
 
 import json
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
 
 import mne
 import nibabel
 import numpy as np
 import pandas as pd
 
+from mvpa_kfda import load_result
+from mvpa_kfda.cli.main import main
+
+STIMULI = "trial_type != 'button'"
+#: What is asked of datasets, unless a test asks for something else.
+FEW = ("--n-permutations", "5")
 TASKS = ("faces", "words")
 SPACE = "MNI152NLin2009cAsym"
 AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
@@ -156,17 +166,7 @@ def write_fmri(
             folder = derived / f"sub-{subject}" / "func"
             for space in spaces:
                 _write_bold(folder, f"{stem}_space-{space}", data, t_r)
-            confounds = pd.DataFrame(
-                rng.normal(size=(n_scans, 6)),
-                columns=[f"{a}_{b}" for a in ("trans", "rot") for b in "xyz"],
-            )
-            for column in [*confounds.columns]:
-                for name, values in (
-                    ("derivative1", confounds[column].diff()),
-                    ("power2", confounds[column] ** 2),
-                    ("derivative1_power2", confounds[column].diff() ** 2),
-                ):
-                    confounds[f"{column}_{name}"] = values
+            confounds = with_derivatives(rng.normal(size=(n_scans, 6)))
             confounds.to_csv(
                 folder / f"{stem}_desc-confounds_timeseries.tsv",
                 sep="\t",
@@ -175,6 +175,18 @@ def write_fmri(
             )
             (folder / f"{stem}_desc-confounds_timeseries.json").write_text("{}")
     return derived
+
+
+def with_derivatives(motion):
+    """Return a table of motion (n_scans, 6), its changes and their squares."""
+    names = [f"{kind}_{axis}" for kind in ("trans", "rot") for axis in "xyz"]
+    table = pd.DataFrame(motion, columns=names)
+    for name in names:
+        change = table[name].diff()
+        table[f"{name}_derivative1"] = change
+        table[f"{name}_power2"] = table[name] ** 2
+        table[f"{name}_derivative1_power2"] = change**2
+    return table
 
 
 def add_confounds(derived, seed=0):
@@ -212,3 +224,56 @@ def _write_bold(folder, stem, data, t_r):
     nibabel.Nifti1Image(mask, AFFINE).to_filename(
         folder / f"{stem}_desc-brain_mask.nii.gz"
     )
+
+
+# ------------------------------------------------------------------- what is made of it
+
+
+@dataclass(frozen=True)
+class Study:
+    """A dataset, where results go, and arguments of the level participant.
+
+    What was preprocessed is in "prep" of the dataset, if it is there.
+    """
+
+    root: Path
+    out: Path
+    given: tuple = FEW
+
+    def run(self, words="", *more, level="participant", root=None):
+        """Run the command; return its exit status."""
+        root = root or self.root
+        prep = root / "prep"
+        derived = ["--derivatives", prep] if prep.exists() else []
+        given = [*derived, *self.given] if level == "participant" else derived
+        given += [*shlex.split(words), *more]
+        return main(list(map(str, ["bids", root, self.out, level, *given])))
+
+    def result(self, name="sub-01"):
+        """Return the one result whose name holds some text."""
+        (path,) = self.out.rglob(f"*{name}*_decoding.h5")
+        return load_result(path)
+
+    def record(self, name="sub-01"):
+        """Return the record of that result."""
+        (path,) = self.out.rglob(f"*{name}*_decoding.json")
+        return json.loads(path.read_text())
+
+    def find(self, pattern):
+        """Return the first file of a name."""
+        return min(self.root.rglob(pattern))
+
+    def times(self):
+        """Return when every result was written."""
+        return {path: path.stat().st_mtime_ns for path in self.out.rglob("*.h5")}
+
+    def elsewhere(self, folder, name="out"):
+        """Return the same dataset with another folder for the output."""
+        return Study(self.root, folder / name, self.given)
+
+    def copy(self, folder):
+        """Return a copy, with what was made, that a test may change."""
+        shutil.copytree(self.root, folder / "data")
+        if self.out.exists():
+            shutil.copytree(self.out, folder / "out")
+        return Study(folder / "data", folder / "out", self.given)

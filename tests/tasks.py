@@ -31,6 +31,10 @@ def make_data():
     return Data(rng.standard_normal((100, 500)), members)
 
 
+#: What the sums of columns below are, doubled.
+EXPECTED = [2 * float(make_data().values[:, item].sum()) for item in range(40)]
+
+
 def column_sum(data, factor, item):
     time.sleep(0.3 if item == 0 else 0)  # the first is not the first to be there
     return factor * float(data.values[:, item].sum())
@@ -108,3 +112,17 @@ def wait_for_file(path, item):
             return item
         time.sleep(0.01)
     return None
+
+
+def interrupt_when_there(path):
+    """Interrupt this process when workers have begun and made a file."""
+    # Processes that a shell starts in its background ignore the signal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt():
+        while not path.exists():
+            time.sleep(0.05)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()

@@ -17,11 +17,15 @@ from joblib import parallel_config
 from numpy.testing import assert_array_equal
 
 from mvpa_kfda.utils import checkpoint as _checkpoint
-from mvpa_kfda.utils.checkpoint import Checkpoint, digest
-from mvpa_kfda.utils.parallel import run_in_parallel
+from mvpa_kfda.utils.checkpoint import Checkpoint, digest, open_checkpoint
+from mvpa_kfda.utils.parallel import WorkersLostError, run_in_parallel
 
 RUN = {"radius": 8.0, "kernel": "linear", "imgs": digest(np.arange(3.0))}
+
+
 N_PARTS = 120
+
+
 #: A run of N_PARTS parts that says which ones it has saved.
 SCRIPT = f"""
 import sys
@@ -124,23 +128,20 @@ def test_paths(monkeypatch, tmp_path):
         assert checkpoint.path == Path(os.path.realpath(tmp_path / "x.checkpoint"))
 
 
-@pytest.mark.parametrize(
-    ("part", "where"),
-    [
-        ({"a": np.array([object()])}, r"arrays\['a'\], of type ndarray"),
-        ({"n": {"b": [1, 2]}}, r"arrays\['n'\]\['b'\], of type list"),
-        ({"n": {1: np.ones(2)}}, r"arrays\['n'\], of type dict"),
-    ],
-)
-def test_other_things_than_arrays_are_refused(path, part, where):
+def test_other_things_than_arrays_are_refused(path):
     with Checkpoint(path) as checkpoint:
+        with pytest.raises(ValueError, match="Call start"):
+            checkpoint.save(0, make_part())
         checkpoint.start(RUN)
-        with pytest.raises(TypeError, match=f"cannot keep {where}.*Allowed: arrays"):
-            checkpoint.save(0, part)
+        for part, where in (
+            ({"a": np.array([object()])}, r"arrays\['a'\], of type ndarray"),
+            ({"n": {"b": [1, 2]}}, r"arrays\['n'\]\['b'\], of type list"),
+            ({"n": {1: np.ones(2)}}, r"arrays\['n'\], of type dict"),
+        ):
+            match = f"cannot keep {where}.*Allowed: arrays"
+            with pytest.raises(TypeError, match=match):
+                checkpoint.save(0, part)
         assert checkpoint.finished == set()
-
-
-# ------------------------------------------------------------------------ descriptions
 
 
 def test_the_same_run_is_told_by_values_not_by_types_of_containers(path):
@@ -152,48 +153,37 @@ def test_the_same_run_is_told_by_values_not_by_types_of_containers(path):
         checkpoint.start(again | {"n": 3, "t": True})
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"radius": 6.0}, "radius was 8.0 and is 6.0"),
-        ({"radius": 8}, "radius was 8.0 and is 8"),
-        ({"kernel": None}, "kernel was 'linear' and is None"),
-        ({"imgs": digest(np.arange(4.0))}, "the data of imgs differ"),
-        ({"imgs": None}, "the data of imgs differ"),
-        ({"y": [1]}, r"y was unset and is \[1\]"),
-        (
-            {"radius": 6.0, "imgs": digest(1)},
-            "radius was .* 6.0; the data of imgs differ",
-        ),
-    ],
-)
-def test_another_run_is_refused_by_name(path, change, words):
+def test_another_run_is_refused_by_name(path):
     content = make_checkpoint(path).read_bytes()
-    with Checkpoint(path) as checkpoint:
-        with pytest.raises(
-            ValueError, match=f"checkpoint of another run: {words}. Use another path"
-        ):
-            checkpoint.start(RUN | change)
-        with pytest.raises(ValueError, match="Call start"):
-            checkpoint.save(0, make_part(5))
-    assert path.read_bytes() == content
+    unset = {key: value for key, value in RUN.items() if key != "radius"}
+    for other, words in (
+        (RUN | {"radius": 6.0}, "radius was 8.0 and is 6.0"),
+        (RUN | {"radius": 8}, "radius was 8.0 and is 8"),
+        (RUN | {"kernel": None}, "kernel was 'linear' and is None"),
+        (RUN | {"imgs": digest(np.arange(4.0))}, "the data of imgs differ"),
+        (RUN | {"imgs": None}, "the data of imgs differ"),
+        (RUN | {"y": [1], "radius": 6.0}, r"radius .* 6.0; y was unset and is \[1\]"),
+        (unset, "radius was 8.0 and is unset"),
+    ):
+        match = f"checkpoint of another run: {words}. Use another path"
+        with Checkpoint(path) as checkpoint:
+            with pytest.raises(ValueError, match=match):
+                checkpoint.start(other)
+            with pytest.raises(ValueError, match="Call start"):
+                checkpoint.save(0, make_part(5))
+        assert path.read_bytes() == content
     with Checkpoint(path) as checkpoint:
         assert_same_part(checkpoint.load(0), make_part(0))
-
-
-def test_a_parameter_that_is_gone_is_named(path):
-    make_checkpoint(path)
-    with Checkpoint(path) as checkpoint:
-        with pytest.raises(ValueError, match=r"run: radius was 8.0 and is unset\. "):
-            checkpoint.start({k: v for k, v in RUN.items() if k != "radius"})
 
 
 # ------------------------------------------------------------- files that are not right
 
 
-def make_database(path):
+def execute(path, *commands):
+    """Change a database behind the back of those who made it."""
     database = sqlite3.connect(path)
-    database.execute("CREATE TABLE parts (number INTEGER)")
+    for command in commands:
+        database.execute(*command if isinstance(command, tuple) else (command,))
     database.commit()
     database.close()
 
@@ -204,7 +194,7 @@ def make_database(path):
         lambda path: path.touch(),
         lambda path: path.write_text("x was here\n" * 50),
         lambda path: path.write_bytes(b"SQLite format 3\0"),
-        make_database,
+        lambda path: execute(path, "CREATE TABLE parts (number INTEGER)"),
     ],
     ids=["empty", "text", "header", "database"],
 )
@@ -275,13 +265,7 @@ def test_a_damaged_part_counts_as_not_finished(path):
         checkpoint.save(1, make_part(1))
         assert checkpoint.finished == {0, 1, 2}
         assert_same_part(checkpoint.load(1), make_part(1))
-
-
-def test_parts_under_the_wrong_number_are_not_taken(path):
-    database = sqlite3.connect(make_checkpoint(path))
-    database.execute("UPDATE parts SET number = 9 WHERE number = 2")
-    database.commit()
-    database.close()
+    execute(path, "UPDATE parts SET number = 9 WHERE number = 2")
     with Checkpoint(path) as checkpoint:
         assert checkpoint.finished == {0, 1}
 
@@ -322,24 +306,19 @@ def test_damage_anywhere_is_never_taken_for_data(path):
     ],
 )
 def test_other_tables_are_refused(path, command):
-    database = sqlite3.connect(make_checkpoint(path))
-    database.execute(command)
-    database.close()
+    execute(make_checkpoint(path), command)
     with pytest.raises(ValueError, match="its tables are not those of a checkpoint"):
         Checkpoint(path)
 
 
 def test_pickles_are_never_loaded(path):
-    make_checkpoint(path)
     content = io.BytesIO()
     content.write(json.dumps({"a": True}).encode() + b"\n")
     np.save(content, np.array([print], dtype=object), allow_pickle=True)
     content = content.getvalue()
-    database = sqlite3.connect(path)
     row = (0, content, _checkpoint._checksum(0, content))
-    database.execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", row)
-    database.commit()
-    database.close()
+    command = "INSERT OR REPLACE INTO parts VALUES (?, ?, ?)"
+    execute(make_checkpoint(path), (command, row))
     with Checkpoint(path) as checkpoint:
         with pytest.raises(ValueError, match="allow_pickle=False"):
             checkpoint.load(0)
@@ -429,6 +408,16 @@ def test_saving_while_workers_of_the_process_run(path):
             assert_same_part(checkpoint.load(number), make_part(number))
 
 
+def test_lost_workers_are_told_what_is_kept(path):
+    for given, words in (
+        (None, "Nothing of this run is kept; with "),
+        (path, "keeps the finished blocks of this run .0"),
+    ):
+        with pytest.raises(WorkersLostError, match=f"Two died. .*{words}"):
+            with open_checkpoint(given):
+                raise WorkersLostError("Two died.")
+
+
 # ------------------------------------------------------------------------------ digests
 
 
@@ -455,8 +444,7 @@ def test_digests_of_different_values_differ():
         *(np.zeros(2), np.zeros((2, 1)), np.zeros((1, 2)), np.zeros(2, np.float32)),
         *(np.array([0, 1.0]), np.array([1.0, 0]), np.zeros(0), np.zeros((0, 2))),
         *(np.array(["a"]), np.array(["a"], dtype=object), np.array(["b"], object)),
-        np.array(["2020-01-01"], "M8[D]"),
-        np.array(["2020-01-02"], "M8[D]"),
+        *np.array([["2020-01-01"], ["2020-01-02"]], "M8[D]"),
     ]
     large = np.arange(200_000.0).reshape(2, -1)
     changed = large.copy()
@@ -464,8 +452,5 @@ def test_digests_of_different_values_differ():
     values += [large, changed, large.T]
     assert len({digest(value) for value in values}) == len(values)
     assert digest("ab", "c") != digest("a", "bc") != digest(["a", "bc"])
-
-
-def test_values_that_have_no_digest():
     with pytest.raises(TypeError, match="Cannot digest a value of type set"):
         digest({"a": [set()]})

@@ -26,7 +26,7 @@ from mvpa_kfda.inference.exchange import draw_labels, draw_signs
 from mvpa_kfda.inference.permutation import Units, permute_labels
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.utils import memory, parallel
-from mvpa_kfda.utils.memory import check_memory, usable_memory
+from mvpa_kfda.utils.memory import LazyRows, batches, check_memory, usable_memory
 from tests import build
 
 MACHINE = 4096 * 10**6
@@ -54,18 +54,15 @@ def groups(monkeypatch, tmp_path):
 # -------------------------------------------------------------------- how much there is
 
 
-def test_the_machine_without_control_groups(groups):
-    assert usable_memory() == MACHINE  # no such file, as on macOS
-    groups("0::/\n")
-    assert usable_memory() == MACHINE
-
-
 def write(folder, name, text):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(text)
 
 
-def test_limits_of_a_group_and_of_those_above_it(groups, tmp_path):
+def test_limits_of_groups_and_of_those_above_them(groups, tmp_path, monkeypatch):
+    assert usable_memory() == MACHINE  # no such file, as on macOS
+    groups("0::/\n")
+    assert usable_memory() == MACHINE
     groups("0::/slurm/job_7/step_0\n")
     job = tmp_path / "fs" / "slurm" / "job_7"
     write(job / "step_0", "memory.max", "max\n")
@@ -74,19 +71,15 @@ def test_limits_of_a_group_and_of_those_above_it(groups, tmp_path):
     assert usable_memory() == 5_000_000
     write(job / "step_0", "memory.max", "4000000\n")
     assert usable_memory() == 4_000_000
-
-
-def test_limits_of_the_first_version(groups, tmp_path):
+    # The first version of groups.
     groups("9:name=systemd:/x\n4:cpu,memory:/docker/7\n0::/\n")
     root, name = tmp_path / "fs" / "memory", "memory.limit_in_bytes"
     write(root / "docker" / "7", name, f"{2**63 - 4096}\n")  # none
     assert usable_memory() == MACHINE
     write(root, name, "3000000\n")  # as a container sees its own group
     assert usable_memory() == 3_000_000
-
-
-def test_a_machine_that_does_not_tell(groups, monkeypatch):
     monkeypatch.delattr(os, "sysconf")
+    groups("")
     assert usable_memory() is None
     check_memory(10**30, "Everything", "less")
 
@@ -102,6 +95,22 @@ def test_the_refusal(has):
         check_memory(3e12, "A map", "fewer times or null='max'")
 
 
+def test_rows_are_made_in_batches_when_they_are_read(monkeypatch):
+    monkeypatch.setattr(memory, "_BATCH", 10)
+    assert [*batches(5, 4)] == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert [*batches(2, 99)] == [slice(0, 1), slice(1, 2)]
+    made = []
+
+    def rows(part):
+        made.append(part)
+        return np.arange(12.0).reshape(6, 2)[part]
+
+    lazy = LazyRows(6, (1, 2), float, rows)
+    assert (len(lazy), lazy.shape, lazy.ndim, made) == (6, (6, 1, 2), 3, [])
+    assert_array_equal(lazy[-2:], [[[8.0, 9.0]], [[10.0, 11.0]]])
+    assert made == [slice(4, 6, 1)]
+
+
 # ------------------------------------------------------------------------- permutations
 
 
@@ -112,74 +121,46 @@ def no_draw(monkeypatch):
         monkeypatch.setattr(Units, name, lambda *_: pytest.fail("it has drawn"))
 
 
-@pytest.mark.parametrize("function", [cross_validate, decode_arrays, regress])
-def test_labels_are_measured_before_they_are_drawn(no_draw, has, function):
-    has(10**9)
-    data = X if function is decode_arrays else X[..., 0]
+def test_sizes_are_measured_before_labels_are_drawn(no_draw, has):
     message = r"^To draw 10,000,000 permutations for 40 trials needs 1\.2 GB; .* 1 GB"
-    with pytest.raises(ValueError, match=message):
-        function(data, Y, n_permutations=10**7)
-    if function is not regress:  # 6 arrangements in each of 10 folds
-        has(10**8)
-        with pytest.raises(ValueError, match=r"To draw 60,466,175 p.* needs 7\.26 GB"):
-            function(data, Y, n_permutations=10**12, permute="within_folds")
-
-
-def test_what_fits_is_drawn(has):
-    has(3 * 100 * 40)
-    assert permute_labels(Y, 100, folds=None).n_permutations == 100
-    with pytest.raises(ValueError, match=r"To draw 101 permutations .* 12.1 kB"):
-        permute_labels(Y, 101, folds=None)
-
-
-def test_few_arrangements_are_all_listed_however_many_are_asked_for():
-    assert permute_labels([0, 1, 0, 1, 0, 1], 10**12, folds=None).n_permutations == 19
-
-
-def test_the_caller_is_asked_before_labels_are_drawn(no_draw):
-    def check(n_permutations):
-        raise ValueError(f"{n_permutations} are too many")
-
-    with pytest.raises(ValueError, match=r"^50 are too many"):
-        permute_labels(Y, 50, folds=None, check=check)
-    with pytest.raises(ValueError, match=r"^19 are too many"):
-        permute_labels([0, 1, 0, 1, 0, 1], 50, folds=None, check=check)
-
-
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_maps_are_measured_before_labels_are_drawn(no_draw, has, task):
+    flat, few = X[..., 0], [0, 1, 0, 1, 0, 1]
+    for function, data in ((cross_validate, flat), (decode_arrays, X), (regress, flat)):
+        has(10**9)
+        with pytest.raises(ValueError, match=message):
+            function(data, Y, n_permutations=10**7)
+        if function is not regress:  # 6 arrangements in each of 10 folds
+            has(10**8)
+            within = r"To draw 60,466,175 p.* needs 7\.26 GB"
+            with pytest.raises(ValueError, match=within):
+                function(data, Y, n_permutations=10**12, permute="within_folds")
     has(8 * 1000 * 50 - 1)
     message = (
         r"^A map of 50 positions with 1000 permutations needs 400 kB; .* Use fewer "
         r"times \(step=, crop or decimate\) or fewer permutations\.$"
     )
-    long = np.tile(X, 10)
-    with pytest.raises(ValueError, match=message):
-        decode_arrays(long, Y, task=task, cv=4, n_permutations=1000)
-
-
-def test_values_are_measured_before_they_are_permuted(no_draw, has):
+    for task in ("classification", "regression"):
+        with pytest.raises(ValueError, match=message):
+            decode_arrays(np.tile(X, 10), Y, task=task, cv=4, n_permutations=1000)
     y = np.random.default_rng(1).normal(size=40)
     has(8 * 40 * 1000 - 1)
     with pytest.raises(ValueError, match=r"^To permute 40 values 1000 times needs 320"):
-        regress(X[..., 0], y, n_permutations=1000)
+        regress(flat, y, n_permutations=1000)
+
+    def check(n_permutations):
+        raise ValueError(f"{n_permutations} are too many")
+
+    for labels, number in ((Y, 50), (few, 19)):
+        with pytest.raises(ValueError, match=rf"^{number} are too many"):
+            permute_labels(labels, 50, folds=None, check=check)
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda n: draw_signs(60, n),
-        lambda n: draw_labels(40, 40, n),
-        lambda n: draw_recombinations(np.full(20, 100), n),
-        lambda n: draw_subjects(np.random.default_rng(0), 20, n),
-    ],
-)
-def test_draws_of_a_group(has, draw):
-    has(10**8)
-    draw(100)
-    number = r"1,0{3},0{3},0{3},0{3}"
-    with pytest.raises(ValueError, match=rf"^To draw {number} (perm|res).* 100 MB of"):
-        draw(10**12)
+def test_what_fits_is_drawn_and_few_arrangements_are_listed(has):
+    has(3 * 100 * 40)
+    assert permute_labels(Y, 100, folds=None).n_permutations == 100
+    with pytest.raises(ValueError, match=r"To draw 101 permutations .* 12.1 kB"):
+        permute_labels(Y, 101, folds=None)
+    few = permute_labels([0, 1, 0, 1, 0, 1], 10**12, folds=None)
+    assert few.n_permutations == 19
 
 
 class Drawn(Exception):
@@ -204,12 +185,12 @@ class Undrawn:
         lambda n: draw_subjects(Undrawn(), 20, n),
     ],
 )
-def test_very_many_are_told_before_they_are_drawn(monkeypatch, draw):
-    def batches(*shape):
+def test_too_many_are_refused_and_very_many_told_before(monkeypatch, has, draw):
+    def begin(*shape):
         raise Drawn("begun")
 
     for module in (permutation, exchange, second_level, latency):
-        monkeypatch.setattr(module, "batches", batches)
+        monkeypatch.setattr(module, "batches", begin)
     message = r"^To draw 1,00\d,00\d .* takes long .*: 100 times .* with 10,000\."
     begun = pytest.raises(Drawn, match="begun")
     with pytest.warns(RuntimeWarning, match=message), begun:
@@ -217,6 +198,9 @@ def test_very_many_are_told_before_they_are_drawn(monkeypatch, draw):
     # As many as the code of prevalence inference takes.
     with pytest.raises(Drawn, match="begun"):
         draw(1_000_000)
+    has(10**6)
+    with pytest.raises(ValueError, match=r"^To draw 1,00\d,00\d (perm|res).* 1 MB of"):
+        draw(1_002_000)
 
 
 @pytest.mark.parametrize("size", [1, 70, 10**6])
@@ -291,7 +275,6 @@ def peak_of(function, data, y=Y, window=500):
 @pytest.mark.parametrize(
     ("function", "dtype", "size"),
     [
-        (decode_arrays, np.float32, 4),
         (decode_arrays, ">f4", 4),
         (decode_arrays, np.int16, 2),
         (generalize_arrays, np.float32, 8),
@@ -322,13 +305,3 @@ def test_epochs_are_copied_once():
     found, peak = peak_of(decode_epochs, epochs, None, 5.0)
     assert peak - of_all < 0.2 * 8 * data.size
     assert_array_equal(found.scores, expected.scores)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_data_that_are_not_finite_are_counted(value):
-    data = X.astype(np.float32)
-    data[[3, 3, 7], 0, [0, 1, 0]] = value
-    with pytest.raises(
-        ValueError, match=r"3 NaN or infinite values, in 2 of 40 trials"
-    ):
-        decode_arrays(data, Y)

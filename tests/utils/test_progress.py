@@ -62,28 +62,20 @@ def test_a_log_gets_a_line_now_and_then(follow):
     assert lines[-2].startswith("2")  # the lines are spread over the run
     assert all(" of 232 positions, about " in line for line in lines[:-1])
     assert lines[-2].endswith((" min left", " s left"))
-
-
-def test_short_blocks_do_not_fill_a_log(follow):
+    # Short blocks do not fill it.
     assert len(follow([1] * 100_000, 0.01)) <= 22
     assert len(follow([1] * 1000, 0.1)) == 3  # after 5 s, a minute later, at the end
-
-
-def test_a_single_position(follow):
     assert follow([1], 120) == ["1 of 1 position in 2 min"]
 
 
-@pytest.mark.parametrize("verbose", [True, 1, None])
-def test_short_runs_are_silent_unless_asked(follow, verbose):
-    expected = [] if verbose is None else ["8 of 8 positions in 4 s"]
-    assert follow([4, 4], 2, verbose=verbose) == expected
-    expected = ["4 of 8 positions, about 6 s left", "8 of 8 positions in 12 s"]
-    assert follow([4, 4], 6, verbose=verbose) == expected
-
-
-@pytest.mark.parametrize("verbose", [False, 0])
-def test_quiet_is_quiet(follow, verbose):
-    assert follow([4, 4], 1e5, verbose=verbose, outlook=fail) == []
+def test_short_runs_are_silent_unless_asked(follow):
+    short, long = ["8 of 8 positions in 4 s"], "4 of 8 positions, about 6 s left"
+    for verbose in (True, 1, None):
+        assert follow([4, 4], 2, verbose=verbose) == ([] if verbose is None else short)
+        lines = follow([4, 4], 6, verbose=verbose)
+        assert lines == [long, "8 of 8 positions in 12 s"]
+    for verbose in (False, 0):
+        assert follow([4, 4], 1e5, verbose=verbose, outlook=fail) == []
 
 
 def test_what_earlier_runs_did_is_not_counted_as_speed(follow):
@@ -130,7 +122,14 @@ def test_blocks_of_several_workers_come_in_waves(clock, n_workers):
             assert speed.left() == pytest.approx(100 * (n_waves - wave))
 
 
-def test_workers_take_time_to_start(clock):
+def test_the_first_moments_are_no_estimate(clock):
+    speed = progress._Speed(1000, 1)
+    clock.now += 4.9
+    speed.add(1)
+    assert speed.left() is None
+    clock.now += 0.1
+    assert speed.left() == pytest.approx(5 * 999)
+    # Workers take time to start.
     speed = progress._Speed(4 * 2 * 11, 2)
     clock.now += 20  # 2 seconds of work
     speed.add(4)
@@ -141,22 +140,11 @@ def test_workers_take_time_to_start(clock):
         for _ in range(2):
             speed.add(4)
             assert speed.left() == pytest.approx(2 * (11 - wave))
-
-
-def test_last_blocks_may_be_short(clock):
+    # Last blocks may be short.
     speed = progress._Speed(10, 8)
     clock.now += 60
     speed.add(4)
     assert speed.left() == 0  # the others are at work too, and about to come
-
-
-def test_the_first_moments_are_no_estimate(clock):
-    speed = progress._Speed(1000, 1)
-    clock.now += 4.9
-    speed.add(1)
-    assert speed.left() is None
-    clock.now += 0.1
-    assert speed.left() == pytest.approx(5 * 999)
 
 
 def test_long_runs_get_their_outlook_once(follow):
@@ -173,25 +161,22 @@ def test_long_runs_get_their_outlook_once(follow):
     follow([4, 4], 299, outlook=fail)  # not for a few minutes
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "0 s"),
-        (0.04, "0 s"),
-        (9.94, "9.9 s"),
-        (9.96, "10 s"),
-        (89.9, "90 s"),
-        (90, "1.5 min"),
-        (600, "10 min"),
-        (5399, "90 min"),
-        (5400, "1.5 h"),
-        (172_799, "48 h"),
-        (172_800, "2 days"),
-        (1e7, "116 days"),
-    ],
-)
-def test_durations(seconds, words):
-    assert word_seconds(seconds) == words
+def test_durations():
+    for seconds, words in {
+        0: "0 s",
+        0.04: "0 s",
+        9.94: "9.9 s",
+        9.96: "10 s",
+        89.9: "90 s",
+        90: "1.5 min",
+        600: "10 min",
+        5399: "90 min",
+        5400: "1.5 h",
+        172_799: "48 h",
+        172_800: "2 days",
+        1e7: "116 days",
+    }.items():
+        assert word_seconds(seconds) == words
 
 
 # ------------------------------------------------------------------------------ bars

@@ -24,6 +24,7 @@ SIGNALS = [
     for name in ("SIGTERM", "SIGHUP")
 ]
 
+
 #: A searchlight of some 60 s with two workers, which say who they are.
 SEARCHLIGHT = """
 import os
@@ -60,30 +61,6 @@ if __name__ == "__main__":
         n_jobs=2,
         checkpoint=os.path.join(FOLDER, "run.checkpoint"),
     )
-"""
-
-#: The command line, with the demo's decoding replaced by a long one with workers.
-COMMAND = """
-import os
-import sys
-import time
-from pathlib import Path
-
-import mvpa_kfda
-from mvpa_kfda.cli.main import main
-from mvpa_kfda.utils.parallel import run_in_parallel
-
-
-def work(folder, item):
-    (Path(folder) / f"{os.getpid()}.worker").touch()
-    time.sleep(0.1)
-
-
-if __name__ == "__main__":
-    mvpa_kfda.decode_epochs = lambda *args, **options: list(
-        run_in_parallel(work, (os.environ["FOLDER"],), range(1000), 2)
-    )
-    sys.exit(main(["demo", "--out", os.environ["FOLDER"]]))
 """
 
 
@@ -145,20 +122,13 @@ def assert_all_gone(folder):
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_signals_interrupt(number):
-    with pytest.raises(KeyboardInterrupt, match=r"^$"):
-        with interrupting_signals() as caught:
-            signal.raise_signal(number)
-    assert caught == [number]
-    assert signal.getsignal(number) is signal.SIG_DFL
-
-
-def test_only_the_first_signal_interrupts():
+def test_the_first_signal_interrupts(number):
     with interrupting_signals() as caught:
         with pytest.raises(KeyboardInterrupt, match=r"^$"):
-            signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGTERM)
-    assert caught == [signal.SIGTERM] * 2
+            signal.raise_signal(number)
+        signal.raise_signal(number)
+    assert caught == [number] * 2
+    assert signal.getsignal(number) is signal.SIG_DFL
 
 
 def test_signals_that_are_handled_or_ignored_stay_so():
@@ -234,19 +204,3 @@ def test_a_searchlight_ends_in_order(start, tmp_path, number):
     assert not Path(f"{path}-wal").exists()
     with Checkpoint(path) as checkpoint:
         assert checkpoint.description is not None
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-@pytest.mark.parametrize("number", [*SIGNALS, signal.SIGINT])
-def test_the_command_line_ends_in_order(start, tmp_path, number):
-    process = start(
-        # Processes that a shell starts in its background ignore the signal.
-        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        + COMMAND
-    )
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
-    assert errors == "mvpa-kfda: stopped\n"
-    assert_all_gone(tmp_path)

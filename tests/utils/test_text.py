@@ -14,11 +14,13 @@ from mvpa_kfda import decode_arrays
 from mvpa_kfda.bids.write import write_table as write_tsv
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.cli.output import save_table
-from mvpa_kfda.utils.text import plain_cells, plain_text, tell
+from mvpa_kfda.utils.text import plain_cells, plain_text, tell, templates
 from tests import build
 
 #: Clears the screen, renames the window, hides text, turns it round, forges a line.
 NAMES = ["\x1b[2Jface", "a\x9b31m", "b\u202etxt", "c\rWrote", "d\nWrote all", "e\udc80"]
+
+
 STEERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -49,6 +51,8 @@ def test_commands_print_names_as_text(tmp_path, capsys, monkeypatch):
 
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+SUM(A1)", "-2+3+cmd|' /C calc'!A0", "@SUM(1)"]
+
+
 FORMULAS += ["\t=HYPERLINK(1)", "\uff1dWEBSERVICE(1)", "=IMPORTXML(CONCAT(1))"]
 
 
@@ -98,3 +102,11 @@ def test_signs_that_a_stream_has_not_are_written_out():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="cp1252", newline="\n")
     tell("\u03b3 = 0.3, caf\u00e9", file=stream)
     assert stream.buffer.getvalue() == b"\\u03b3 = 0.3, caf\xe9\n"
+
+
+def test_templates_escape_values_in_pages_alone(tmp_path):
+    for name in ("page.html", "text.txt"):
+        (tmp_path / name).write_text("{{ word | loud }} {{ loud('b') }}")
+    made = templates(tmp_path, loud=str.upper)
+    assert made.get_template("page.html").render(word="<a>") == "&lt;A&gt; B"
+    assert made.get_template("text.txt").render(word="<a>") == "<A> B"

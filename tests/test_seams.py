@@ -6,7 +6,7 @@ import nibabel
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.model_selection import GroupKFold, ShuffleSplit
+from sklearn.model_selection import GroupKFold
 
 from mvpa_kfda import (
     cross_validate,
@@ -19,17 +19,6 @@ from mvpa_kfda.viz.style import BOUND, marking
 RNG = np.random.default_rng(3)
 Y = RNG.permutation(np.arange(24) % 3)
 X = RNG.normal(size=(24, 4, 3)) + 0.5 * np.eye(3)[Y][:, :1, None]
-
-
-def test_overlapping_tests_that_leave_trials_out_are_averaged():
-    cv = ShuffleSplit(4, test_size=5, random_state=0)
-    over_time = decode_arrays(X, Y, cv=cv)
-    times = np.bincount(np.concatenate(over_time.tests), minlength=24)
-    assert times.min() == 0
-    assert times.max() > 1
-    for i in range(3):
-        single = cross_validate(X[:, :, i], Y, cv=cv)
-        assert_array_equal(over_time.predicted[i], single.predicted)
 
 
 @pytest.mark.parametrize(
