@@ -122,7 +122,7 @@ def test_other_kernels_are_averaged_themselves(name, reg):
         assert_allclose(null, expected.null, rtol=0, atol=1e-6)
 
 
-KERNELS = [["linear", CHAIN], ["linear", RBF(0.05)], [RBF(0.01), RBF(0.1)]]
+LISTS_OF_KERNELS = [["linear", CHAIN], ["linear", RBF(0.05)], [RBF(0.01), RBF(0.1)]]
 
 
 @pytest.mark.some(5)

@@ -332,8 +332,9 @@ def _at_once(values, n_first, exchanges, n_outside, alternative):
     null = Exchange(rest, exchanges)
     largest, last = np.empty(len(null)), len(null) - n_outside
     for rows in batches(*null.shape):
-        t = null[rows]
-        largest[rows] = (np.abs(t) if alternative == "two-sided" else t).max(axis=1)
+        t = null[rows]  # an upper end is as far as t falls below
+        t = {"two-sided": np.abs(t), "less": -t}.get(alternative, t)
+        largest[rows] = t.max(axis=1)
     far = np.partition(largest, last)[last]
     difference = means[0] if flips else means[0] - means[1]
     return difference - far * error, difference + far * error

@@ -318,7 +318,7 @@ class Places:
         if space.kind == "volume" and _are_numbers(wanted, 3) and len(space.points):
             distance = np.linalg.norm(space.points - np.asarray(wanted, float), axis=1)
             found = [distance.argmin()]
-            if not distance.min() <= np.linalg.norm(space.voxel_size):
+            if not distance.min() <= np.linalg.norm(space.affine[:3, :3]):
                 raise ValueError(
                     f"Invalid value for {option!r}: {wanted!r}. The nearest voxel of "
                     f"the mask is {distance.min():.0f} mm away. Choose a position "

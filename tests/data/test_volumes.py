@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import time
+import types
 from functools import partial
 
 import joblib
@@ -24,6 +25,7 @@ from mvpa_kfda import (
     decode_regions,
     searchlight,
 )
+from mvpa_kfda.data.volumes import check_mesh
 from mvpa_kfda.decoding import positions, run
 from mvpa_kfda.inference import corrections as inference
 from mvpa_kfda.utils.checkpoint import Checkpoint
@@ -531,3 +533,37 @@ def test_errors_name_the_place_and_come_before_images_are_read(imgs, y):
         for function in (searchlight, partial(decode_regions, labels_img="no")):
             with pytest.raises((ValueError, TypeError), match=message):
                 function("no-such-file.nii", [0, 1], **wrong)
+
+
+def test_meshes_differ_in_triangles_in_vertices_or_in_parts():
+    def image(**parts):
+        return types.SimpleNamespace(mesh=types.SimpleNamespace(parts=parts))
+
+    def part(n=4, faces=((0, 1, 2), (1, 2, 3))):
+        return types.SimpleNamespace(coordinates=np.zeros((n, 3)), faces=faces)
+
+    one = image(left=part(), right=part())
+    check_mesh(image(left=part(), right=part()), one, "mask_img")
+    for other in (
+        image(left=part(), right=part(faces=((0, 1, 2), (0, 2, 3)))),
+        image(left=part(), right=part(n=5)),
+        image(left=part()),
+    ):
+        with pytest.raises(ValueError, match="mask_img is on another mesh"):
+            check_mesh(other, one, "mask_img")
+
+
+@pytest.mark.parametrize(("shift", "fits"), [(0.005, True), (0.05, False)])
+def test_grids_are_compared_to_the_shortest_edge_of_voxels(shift, fits):
+    affine = np.diag([1.0, 1.0, 10.0, 1.0])
+    y, rng = np.arange(24) % 3, np.random.default_rng(3)
+    bold = nibabel.Nifti1Image(rng.normal(size=(3, 3, 3, 24)), affine)
+    moved = affine.copy()
+    moved[0, 3] = shift
+    mask = nibabel.Nifti1Image(np.ones((3, 3, 3), np.uint8), moved)
+    options = {"groups": np.arange(24) // 6, "mask_img": mask, "radius": 1.0}
+    if fits:
+        assert searchlight(bold, y, **options).scores.shape == (27,)
+    else:
+        with pytest.raises(ValueError, match="grid"):
+            searchlight(bold, y, **options)

@@ -1170,3 +1170,23 @@ def test_averages_within_groups_of_one_class_do_not_look_at_labels():
     assert sees(2, None) is True  # classes are put together
     assert sees(2, groups // 2) is True  # groups of two classes
     assert sees(1, None) is False  # nothing is put together
+
+
+@pytest.mark.parametrize(
+    ("of_groups", "permute"), [(True, "groups"), (False, "within_folds")]
+)
+def test_averages_are_made_without_labels_only_in_groups_of_one_class(
+    of_groups, permute
+):
+    groups = np.repeat(np.arange(6), 4)
+    y = groups % 2 if of_groups else np.tile([0, 1], 12)
+    result = cross_validate(
+        np.random.default_rng(3).normal(size=(24, 4)),
+        y,
+        groups=groups,
+        cv=GroupKFold(3),
+        average=2,
+        n_permutations=5,
+        random_state=0,
+    )
+    assert result.parameters["permute"] == permute

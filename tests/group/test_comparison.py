@@ -1,5 +1,6 @@
 """Comparing two results of one subject."""
 
+import types
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from mvpa_kfda import (
     searchlight,
 )
 from mvpa_kfda.group.comparison import (
+    _other_permutations,
     compare,
     subtract,
 )
@@ -394,3 +396,69 @@ def test_intervals_contain_the_difference(n, effects, scoring):
     mean, low, high = np.squeeze(np.array(found)).T
     truth = mean.mean()
     assert np.mean((low <= truth) & (truth <= high)) >= 0.92  # binomial, p = 0.01
+
+
+# --------------------------------------------------- the permutations of two results
+
+
+def drawn(**changed):
+    """Return what a comparison asks of a result."""
+    fields = {
+        "groups": np.arange(8) // 2,
+        "folds": list(KFold(4).split(np.zeros(8))),
+        "tests": range(4),
+        "train_rows": None,
+        "parameters": {"cv": "4", "n_permutations": 9, "random_state": 1},
+    }
+    return types.SimpleNamespace(**fields | changed)
+
+
+def with_parameters(**changed):
+    return drawn(parameters=drawn().parameters | changed)
+
+
+def test_results_alike_have_the_same_permutations():
+    assert _other_permutations(drawn(), drawn()) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "word"),
+    [
+        (
+            drawn(folds=list(KFold(4, shuffle=True, random_state=1).split(range(8)))),
+            "folds",
+        ),
+        (drawn(folds=drawn().folds[:3]), "folds"),
+        (drawn(groups=np.arange(8) // 4), "groups"),
+        (drawn(groups=None), "groups"),
+        (drawn(train_rows=np.arange(8) < 5), "train_on"),
+        (with_parameters(random_state=2), "random_state"),
+        (with_parameters(exact=True, random_state=2), "random_state"),
+    ],
+)
+def test_other_permutations_are_told(other, word):
+    assert word in " ".join(_other_permutations(drawn(), other))
+    assert word in " ".join(_other_permutations(other, drawn()))
+
+
+def test_all_rearrangements_there_are_need_no_seed():
+    one, two = (with_parameters(exact=True, random_state=seed) for seed in (1, 2))
+    assert _other_permutations(one, two) == []
+
+
+# ------------------------------------------------------------- averages and labels
+
+
+# --------------------------------------------------------------- folds of regression
+
+
+# ------------------------------------------------------------------- the R² of numbers
+
+
+# ------------------------------------------------------------------------------ meshes
+
+
+# ------------------------------------------------------------------------ signed ranks
+
+
+# ------------------------------------------------------------------ results of groups

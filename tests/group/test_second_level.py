@@ -894,3 +894,22 @@ def test_free_shuffling_over_stratified_folds(studies):
         assert np.mean(within[name]) <= most(N_OTHER)
         # A bias of 0.006 is a third of the standard error of the mean of 20 subjects.
         assert np.mean(free[name]) >= np.mean(within[name])
+
+
+def test_signed_ranks_with_ties_are_listed_for_few_subjects_alone():
+    rng = np.random.default_rng(0)
+    for n in (13, 14):
+        values = rng.normal(0.4, 1, (n, 2))
+        values[:4, 1] = [0.5, 0.5, -0.5, 0.5]  # ties in the second column alone
+        p = parametric_p(values, statistic="wilcoxon")
+        exact = stats.wilcoxon(values[:, 0], alternative="greater", method="exact")
+        assert_allclose(p[0], exact.pvalue, rtol=1e-12)
+        ranks = stats.rankdata(np.abs(values[:, 1]))
+        if n == 13:  # all 2^n signs, by hand
+            signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+            sums = signs @ ranks
+            expected = np.mean(sums >= ranks @ np.sign(values[:, 1]) - 1e-9)
+        else:
+            z = ranks @ np.sign(values[:, 1]) / np.sqrt(np.square(ranks).sum())
+            expected = stats.norm.sf(z)
+        assert_allclose(p[1], expected, rtol=1e-12)

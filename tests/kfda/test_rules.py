@@ -5,7 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import eigh
 
-from mvpa_kfda import Ridge
+from mvpa_kfda import (
+    Ridge,
+    cross_validate,
+    decode_arrays,
+)
 from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.kfda.rules import (
@@ -125,3 +129,20 @@ def test_models_that_cannot_be_used():
             assert_array_equal(found, [[True, False]])
     absent = RuleTerms(np.array([[[3.0]], [[0.0]], [[4.0]]]), contrasts(3))
     assert usable(0.5 * absent.scatter, absent).all()
+
+
+@pytest.mark.filterwarnings("ignore:All trials of class")
+@pytest.mark.parametrize("absent", [0, 1])
+def test_of_two_classes_the_one_that_was_trained_with_is_predicted(absent):
+    y = np.repeat([0, 1], 12)
+    noise = np.random.default_rng(3).normal(size=(24, 4, 3))
+    data = noise + 3.0 * y[:, None, None]
+    # The first fold holds all trials of one class, and some of the other.
+    number = np.where(y == absent, 0, np.arange(24) % 3)
+    cv = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(3)]
+    result = decode_arrays(data, y, cv=cv)
+    assert (result.predicted[:, number == 0] == 1 - absent).all()
+    assert_array_equal(result.predicted[:, number > 0] == 1 - absent, True)
+    for i in range(3):
+        single = cross_validate(data[:, :, i], y, cv=cv)
+        assert_array_equal(result.predicted[i], single.predicted)

@@ -429,3 +429,13 @@ def test_a_checkpoint_knows_functions_by_what_they_return(tmp_path):
     assert_array_equal(again.scores, first.scores)
     with pytest.raises(ValueError, match="scoring's own"):
         searchlight(X, Y, scoring=score(2), **options)
+
+
+def test_r2_of_equal_numbers():
+    r2 = REGRESSION_METRICS["r2"].score
+    flat = np.full((3, 1), 2.0)
+    assert_array_equal(r2(flat, flat), [1.0])
+    assert_array_equal(r2(flat, flat + 1), [0.0])
+    true, predicted = np.array([[1.0], [2], [6]]), np.array([[1.0], [3], [4]])
+    # 1 - (0 + 1 + 4) / (4 + 1 + 9), by hand
+    assert_allclose(r2(true, predicted), [1 - 5 / 14], rtol=1e-14)

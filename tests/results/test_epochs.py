@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from mvpa_kfda import SensorTimeResult, TimeResult
+from mvpa_kfda import (
+    SensorTimeResult,
+    TimeResult,
+    generalize_arrays,
+)
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from tests import build
 
@@ -99,3 +103,13 @@ def test_pairs_and_sources_that_do_not_fit_are_refused():
     sources = result.sources | {"vertices": [result.sources["vertices"][0][1:]]}
     with pytest.raises(ValueError, match="4 vertices needs sources of as many"):
         replace(result, sources=sources | {"points": None})
+
+
+def test_the_diagonal_of_other_trials_has_no_groups_of_those_trained_with():
+    groups, rng = np.arange(24) // 8, np.random.default_rng(3)
+    X, Y = rng.normal(size=(24, 4, 3)), rng.permutation(np.arange(24) % 3)
+    other = rng.normal(size=(10, 4, 3))
+    result = generalize_arrays(X, Y, other, y_test=np.arange(10) % 3, groups=groups)
+    assert result.groups is not None
+    assert result.diagonal().groups is None
+    assert_array_equal(generalize_arrays(X, Y, groups=groups).diagonal().groups, groups)

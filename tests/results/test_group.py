@@ -585,3 +585,18 @@ def test_topomaps_of_a_subject_follow_what_is_asked(alternative):
     picture = make_picture(result, "sensor", tested, (None, None))
     assert np.argmax(picture.favour.max(axis=0)) == best
     assert best in topomap_samples(result.places, None, picture.favour)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"statistic": np.zeros(7)},
+        {"p_maps": {"none": np.ones(7)}},
+        {"p_maps": {"max": np.ones(3)}},
+    ],
+)
+def test_group_results_need_maps_of_their_shape(changed):
+    result = build.group(n=5)
+    replace(result)
+    with pytest.raises(ValueError, match="needs p-values and a statistic of that"):
+        replace(result, **changed)

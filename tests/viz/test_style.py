@@ -6,6 +6,7 @@ from functools import cache
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import mne
@@ -23,6 +24,7 @@ from mvpa_kfda import DecodingResult, TimeResult, group_inference, viz
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.metrics.scores import METRICS, metric_in_text
 from mvpa_kfda.viz.style import (
+    BOUND,
     COLORS,
     CORRECTION_LABELS,
     CURVE,
@@ -30,6 +32,7 @@ from mvpa_kfda.viz.style import (
     histogram_edges,
     label_of,
     level_of,
+    marking,
     metric_label,
     short_name,
     short_names,
@@ -537,3 +540,10 @@ def test_legends_and_titles_stay_in_the_figure(n_permutations, layout, label):
     assert_nothing_is_cut_off(figure)
     assert legend(ax)[0] == "faces"
     assert ax.get_position().height * figure.get_figheight() > 1.2
+
+
+def test_a_bound_of_one_half_is_a_majority():
+    result = SimpleNamespace(metrics={BOUND: np.array([0.25, 0.5, np.nan])})
+    marked, label = marking(result, "time", BOUND, "max", 0.05)
+    assert_array_equal(marked, [False, True, False])
+    assert label.startswith("majority")
