@@ -432,3 +432,20 @@ def check_questions(path):
     if path.parent.name == "results":
         return
     assert list(private_reads(path)) == []
+
+
+def test_every_module_has_a_file_of_tests_and_every_file_a_module():
+    """Beside ``tests/peers``, and what is read by type checkers."""
+    modules = {
+        path.relative_to(PACKAGE)
+        for path in FILES
+        if path.name != "__init__.py" and path.parent != PACKAGE
+    }
+    tests = {
+        Path(path.parent.name) / path.name.removeprefix("test_")
+        for path in (ROOT / "tests").glob("*/*.py")
+        if path.parent.name not in ("peers", "typing")
+        if path.name not in ("__init__.py", "conftest.py")
+    }
+    assert sorted(modules - tests) == []
+    assert sorted(tests - modules) == []

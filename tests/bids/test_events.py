@@ -252,7 +252,7 @@ def test_marks_of_bad_stretches_are_no_events(tmp_path):
     table = pd.DataFrame({"onset": [1, 2, 3, 4, 5, None], "duration": 0.0})
     path = tmp_path / "events.tsv"
     table.assign(trial_type=names).to_csv(path, sep="\t", index=False, na_rep="n/a")
-    options = {"by": "trial_type", "where": None}
+    options = {"by": "trial_type", "where": None, "regression": False}
     found = events.events_of_runs([Run("1", tmp_path, path)], options)
     kept = wanted(found)
     assert kept["trial_type"].tolist() == ["cat", "dog"]
