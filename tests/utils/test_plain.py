@@ -12,6 +12,7 @@ from sklearn.model_selection import GroupKFold, RepeatedKFold
 
 from mvpa_kfda import RBF, Ridge, Tuned
 from mvpa_kfda.utils.plain import as_call, is_record, known, recorded, versions
+from tests import build
 
 ARRAY = np.arange(6.0).reshape(2, 3)
 
@@ -40,7 +41,7 @@ ARRAY = np.arange(6.0).reshape(2, 3)
             f"array(shape=[2, 3], checksum='{zlib.crc32(ARRAY.tobytes()):08x}')",
         ),
     ],
-    ids=str,
+    ids=build.words,
 )
 def test_values_are_recorded_as_plain_ones_and_written_as_in_python(
     value, record, call
