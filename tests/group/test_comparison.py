@@ -462,3 +462,15 @@ def test_all_rearrangements_there_are_need_no_seed():
 
 
 # ------------------------------------------------------------------ results of groups
+
+
+def test_renamed_classes_are_no_further_permutations():
+    """69 of them are 35 pairs that differ in names alone: the smallest p is 2 / 70."""
+    X, y = np.random.default_rng(0).normal(size=(2, 8, 3, 4)), np.tile([0, 1], 4)
+    folds = np.arange(8).reshape(4, 2)
+    cv = [(np.setdiff1d(np.arange(8), test), test) for test in folds]
+    options = {"cv": cv, "n_permutations": 999, "permute": "free", "reg": 0.3}
+    results = [decode_arrays(each, y, **options) for each in X]
+    assert results[0].smallest_p() == 2 / 70
+    with pytest.warns(RuntimeWarning, match="Use more permutations"):
+        compare(*results, alpha=0.02)

@@ -753,6 +753,8 @@ def test_what_subjects_were_warned_of_is_told_once(tmp_path, without_figures):
         "No trial of <b>.": ["sub-4"],
     }
     assert group.subject_warnings == told
+    two = group_inference(results[:3], "sign-flip", other=results[3:])
+    assert two.worded_subject_warnings[0] == "5 of 5 subjects: Mind <b>."
     group.save(tmp_path / "group.h5")
     assert load_result(tmp_path / "group.h5").subject_warnings == told
     html = "".join(report(group).html)

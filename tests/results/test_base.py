@@ -15,7 +15,7 @@ from nibabel import Nifti1Image
 from numpy.testing import assert_array_equal
 
 import mvpa_kfda
-from mvpa_kfda import compare, group_inference, report
+from mvpa_kfda import compare, cross_validate, group_inference, report
 from mvpa_kfda.bids.write import write_table
 from mvpa_kfda.cli.command import check_out
 from mvpa_kfda.cli.output import save_figure, save_table
@@ -441,3 +441,13 @@ def test_no_writer_goes_around_the_check_or_leaves_the_encoding_to_the_system():
 def _name(node):
     """Return the last name of what is called or given."""
     return getattr(node, "attr", getattr(node, "id", None))
+
+
+def test_trials_are_those_of_one_repeat():
+    y, chosen = np.tile([0, 1], 15), np.arange(30) % 3 > 0
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    options = {"average": 2, "n_repeats": 3, "random_state": 0}
+    result = cross_validate(X, y, train_on=chosen, **options)
+    assert result.worded_trials() == "trained on 10 trials, tested on 4 others"
+    averages = cross_validate(X, y, cv=3, **options)
+    assert averages.worded_trials() == "12 averages of 2 trials (24)"
