@@ -245,7 +245,7 @@ def _matthews(tested):
         (one * other).sum(axis=0)
         for one, other in ((true, predicted), (true, true), (predicted, predicted))
     )
-    scale = np.sqrt(total**2 - of_true) * np.sqrt(total**2 - of_predicted)
+    scale = np.sqrt((total**2 - of_true) * (total**2 - of_predicted).astype(float))
     return divide(total * hits.sum(axis=0) - by_chance, scale)
 
 
@@ -451,6 +451,7 @@ METRICS = {
         "the sensitivity index d' [@Hautus1995]",
         lowest=-np.inf,
         highest=np.inf,
+        of_frequencies=True,
     ),
     "average_precision": Metric(
         lambda tested: mean_areas(

@@ -1,13 +1,15 @@
 """Scores over permutations, test sets and trials against scikit-learn; users' own."""
 
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import pearsonr
+from scipy.special import logsumexp
+from scipy.stats import norm, pearsonr
 from sklearn import metrics as skm
 from sklearn.model_selection import RepeatedStratifiedKFold, ShuffleSplit
 
@@ -32,17 +34,32 @@ from mvpa_kfda.metrics.scores import (
     read_scoring,
 )
 from mvpa_kfda.utils import memory
+from mvpa_kfda.verification.scoring import score
 from tests import build, reference
 
 SETS = build.SETS
 OF_LABELS = sorted(name for name in METRICS if not METRICS[name].needs_class_scores)
-PAIRS = sorted(set(METRICS) - {*OF_LABELS, "roc_auc"})
+OF_PROBABILITIES = ["neg_brier_score", "neg_log_loss"]
+OF_SCORES = ["average_precision", "roc_auc", *OF_PROBABILITIES]
+PAIRS = sorted(set(METRICS) - {*OF_LABELS, *OF_SCORES})
 
 
 def evaluate(scoring, scored, n_classes, shapes=SETS):
     """Return the metrics of predictions, by name, for the labels that they carry."""
     metrics = {name: METRICS[name] for name in scoring}
     return evaluate_labellings(metrics, scored, [scored.true], shapes, n_classes)[0]
+
+
+def d_prime(true, predicted):
+    """Return the mean over classes of z(hits) - z(false alarms), by definition."""
+    found = []
+    for k in set(true):
+        of_class, called = true == k, predicted == k
+        hits = (np.sum(called & of_class) + 0.5) / (np.sum(of_class) + 1)
+        alarms = (np.sum(called & ~of_class) + 0.5) / (np.sum(~of_class) + 1)
+        if not of_class.all():
+            found.append(norm.ppf(hits) - norm.ppf(alarms))
+    return np.mean(found) if found else 0.0
 
 
 def by_sklearn(name, true, predicted, n_classes):
@@ -58,6 +75,8 @@ def by_sklearn(name, true, predicted, n_classes):
             "precision": lambda: skm.precision_score(true, predicted, **rate),
             "f1": lambda: skm.f1_score(true, predicted, **rate),
             "kappa": lambda: skm.cohen_kappa_score(true, predicted),
+            "matthews_corrcoef": lambda: skm.matthews_corrcoef(true, predicted),
+            "d_prime": lambda: d_prime(true, predicted),
             "confusion_matrix": lambda: skm.confusion_matrix(
                 true, predicted, labels=range(n_classes)
             ),
@@ -93,6 +112,20 @@ def test_a_class_that_is_never_seen_or_never_predicted():
     }
 
 
+def average_precision(sets, n_classes):
+    """Return scikit-learn's, in its mean over test sets of two classes, and classes."""
+    means = []
+    for k in [1] if n_classes == 2 else range(n_classes):
+        found = []
+        for true, scores, n in sets:
+            others = logsumexp(n * np.delete(scores, k, axis=1), axis=1)
+            odds = np.round(n * scores[:, k] - others, 8)  # alike but for rounding
+            if 0 < np.sum(true == k) < len(true):
+                found.append(skm.average_precision_score(true == k, odds))
+        means += [np.mean(found)] if found else []
+    return np.mean(means)
+
+
 def labellings_at_positions(n_classes, digits):
     """Return predictions at three positions, and labels that all of them share."""
     parts = [build.predictions(n_classes, seed, digits) for seed in range(3)]
@@ -112,11 +145,17 @@ def test_labellings_at_positions_are_scored_as_each_alone(n_classes, digits):
             class_scores = scored.class_scores[:, :, position, b]
             sets = [(codes[s], class_scores[s], n) for s, n in build.sets_of(SETS)]
             of_pairs = reference.pairs_of_scores(sets, n_classes)
-            area = roc_auc(codes[:, None], class_scores[..., None], SETS)[0]
+            by_hand = of_pairs | {
+                "average_precision": average_precision(sets, n_classes),
+                "roc_auc": roc_auc(codes[:, None], class_scores[..., None], SETS)[0],
+            }
+            sets = [(true, true, scores, n) for true, scores, n in sets]
+            for name in OF_PROBABILITIES:
+                by_hand[name] = score(name, sets, n_classes, {})
+            predicted = scored.predicted[:, position, b]
             for name in METRICS:
-                expected = of_pairs.get(name, area)
-                if name in OF_LABELS:
-                    predicted = scored.predicted[:, position, b]
+                expected = by_hand.get(name)
+                if expected is None:
                     expected = by_sklearn(name, codes, predicted, n_classes)
                 value, atol = scores[name][b, position], 1e-12 * (name in PAIRS) + 1e-15
                 assert_allclose(value, expected, rtol=1e-10, atol=atol, err_msg=name)
@@ -142,8 +181,13 @@ def test_chance_is_what_a_guesser_scores(n_classes):
     scores = rng.standard_normal((len(codes), n_classes, 400))
     scored, shapes = Predictions(true, guesses, scores), ((1, len(codes), 100),)
     names = [name for name in METRICS if METRICS[name].scalar]
+    alike = replace(scored, class_scores=np.zeros_like(scores))
+    for name, values in evaluate(OF_PROBABILITIES, alike, n_classes, shapes).items():
+        assert_allclose(values, chance_level(name, codes), rtol=1e-12)
+    names = [name for name in names if name not in OF_PROBABILITIES]
     for name, values in evaluate(names, scored, n_classes, shapes).items():
         error = 4 * values.std() / 20 + 0.002  # and the bias of a ratio
+        error += 0.02 * (name == "average_precision")  # which is higher for few trials
         chance = chance_level(name, codes)
         assert_allclose(values.mean(), chance, rtol=0, atol=error, err_msg=name)
     # Who always guesses the largest class is beyond chance in these alone.
@@ -164,7 +208,7 @@ def test_scores_are_within_the_limits_of_their_metric_and_reach_them(end):
     if end is not None:
         true = np.tile([0, 1], 34)[:, None]
         predicted = true if end else 1 - true
-        scores = (np.arange(2)[:, None] == predicted[:, None]).astype(float)
+        scores = 9.0 * (np.arange(2)[:, None] == predicted[:, None])
         scored = Predictions(true, predicted, scores)
     numbers = scored.true - 0.5, scored.predicted - 0.5
     found = evaluate(METRICS, scored, 2)
@@ -173,6 +217,8 @@ def test_scores_are_within_the_limits_of_their_metric_and_reach_them(end):
         lowest, highest = metric_limits(name)
         assert lowest <= values.min() <= values.max() <= highest, name
         limit = highest if end else lowest
+        if name in ("average_precision", "neg_brier_score") and not end:
+            continue  # of which these cases are not the worst
         if end is not None and name != "confusion_matrix" and np.isfinite(limit):
             assert_allclose(values, limit, rtol=0, atol=1e-12, err_msg=name)
     assert metric_limits("a metric of one's own") == (-np.inf, np.inf)
