@@ -36,6 +36,18 @@ def made_by_hand(study, function=decode_epochs, sfreq=None, **options):
             generalize_epochs,
             {"confounds": ["rt"], "sfreq": 10.0},
         ),
+        (
+            "--by rt --regression --resample 10",
+            decode_epochs,
+            {"y": "rt", "task": "regression", "sfreq": 10.0},
+        ),
+        (
+            "--by rt --regression --circular --period 2 --reg 0.1 --resample 10 "
+            "--analysis generalization",
+            generalize_epochs,
+            {"y": "rt", "task": "regression", "circular": True, "period": 2}
+            | {"reg": 0.1, "sfreq": 10.0},
+        ),
     ],
 )
 def test_options_of_epochs_are_those_of_the_function(
@@ -52,8 +64,22 @@ def test_options_of_epochs_are_those_of_the_function(
     if function is generalize_epochs:
         table = pd.read_csv(next(study.out.rglob("*decoding.tsv")), sep="\t")
         np.testing.assert_allclose(
-            table["accuracy"], result.scores.ravel(), rtol=1e-12, atol=0
+            table[result.scoring[0]], result.scores.ravel(), rtol=1e-12, atol=0
         )
+
+
+def test_values_are_numbers_and_have_no_classes(tmp_path, epochs_of_two, capsys):
+    study = epochs_of_two.elsewhere(tmp_path)
+    assert study.run("--by trial_type --regression --participant-label 01") == 2
+    assert "--by 'trial_type' gives" in capsys.readouterr().err
+    words = "--by rt --regression --resample 10 --participant-label 01"
+    assert study.run(words, "--dry-run") == 0
+    assert study.run(words) == 0
+    about, y = study.record()["Trials"], study.result().y
+    assert about["ValuesFromTo"] == [y.min(), y.max()]
+    assert "TrialsPerClass" not in about
+    said = capsys.readouterr().out
+    assert f"(values from {y.min():g} to {y.max():g})" in said
 
 
 def test_sensors_are_an_analysis_of_their_own(tmp_path, epochs_of_two, capsys):

@@ -85,11 +85,11 @@ def of_two(**options):
     return of_epochs(generalize_epochs, step=0.1, n_permutations=9, **options)
 
 
-def of_images(function, images=None, table="labels.tsv", **options):
+def of_images(function, images=None, table="labels.tsv", label="label", **options):
     """Return what a function gives for the image, without rest unless it is given."""
     if images is None:
         images, table = kept_bold(), pd.read_csv(table, sep="\t")[KEEP]
-    return function(images, (table, "label"), **{"random_state": 0} | options)
+    return function(images, (table, label), **{"random_state": 0} | options)
 
 
 #: Words of a command -> what it gives, the name of its files, and what it says.
@@ -204,6 +204,22 @@ CASES = {
     "--correction cluster": (
         lambda: of_images(decode_regions, groups="run", null="full", **ATLAS, **ODD),
         *("bold_regions_train_on", "(median; 18 to 49)"),
+    ),
+    f"{BOLD} --mask-img mask.nii.gz --radius 3 {FEW} --label-column odd "
+    "--task regression --circular --period 3 --reg 0.3 --n-permutations 9": (
+        lambda: of_images(
+            searchlight,
+            nibabel.load("bold.nii.gz"),
+            label="odd",
+            task="regression",
+            circular=True,
+            period=3,
+            reg=0.3,
+            process_mask_img="few.nii.gz",
+            n_permutations=9,
+            **IN_MASK,
+        ),
+        *("bold_searchlight_regression", "values from 0 to 1"),
     ),
     # Classes are chosen after z-scores.
     f"{CHOSEN} 0 --classes rest face": (
