@@ -1270,6 +1270,7 @@ def test_signature_is_that_of_cross_validate():
         for f in (regress, cross_validate)
     )
     assert (ours.pop("scoring"), ours.pop("approx")) == ("r2", None)
+    assert (ours.pop("circular"), ours.pop("period")) == (False, None)
     assert ours.items() <= theirs.items()
 
 
