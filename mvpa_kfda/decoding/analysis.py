@@ -447,7 +447,7 @@ def check_values(y, n_trials, turn=None):
         if not apart.max() > 2 * np.pi * _ROUNDING * rounding:
             raise refusal("values: constant", value=given[0], n=n_trials)
         return Values(angles * scale, levels, codes, 0.0, scale)
-    warn_of_angles(given, "y", "pass circular=True")
+    warn_of_angles(given, "y", None)
     levels, codes = np.unique(given, return_inverse=True)
     # Divided before anything is squared, which could overflow or underflow.
     size = np.abs(levels).max() or 1.0

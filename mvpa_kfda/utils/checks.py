@@ -477,14 +477,17 @@ def angle_unit(values, name=""):
     return None
 
 
-def warn_of_angles(values, name, instead):
-    """Warn of what seems to be angles; `instead` says how to take sine and cosine."""
+def warn_of_angles(values, name, sines):
+    """Warn of what seems to be angles; `sines` says how to take sine and cosine.
+
+    Or nothing, of values that may be predicted as angles.
+    """
     unit = angle_unit(values)
+    instead = f"Use sine and cosine instead: {sines}" if sines else "Pass circular=True"
     if unit:
         warn(
             f"{name} looks like angles in {unit} and is taken as numbers, for which "
-            f"both ends of a turn are far apart. Use sine and cosine instead: {instead}"
-            ".",
+            f"both ends of a turn are far apart. {instead}.",
             UserWarning,
         )
 

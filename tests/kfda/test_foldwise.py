@@ -712,7 +712,9 @@ def test_values_of_a_training_set_of_one_group_are_left_out_alone():
     problem.groups = np.repeat([0, 1], [12, 13])
     problem.folds = make_folds(LeaveOneGroupOut(), problem.codes, problem.groups)
     values, (K,) = problem.X[:, 0] - problem.X[:, 1] ** 2, problem.grams
-    got = problem.plan(of_values=True).penalty(values[None], None)["criterion"][0]
+    got = problem.plan(of_values=True).penalty(values[None, :, None], None)[
+        "criterion"
+    ][0]
     for criteria, (train, _) in zip(got, problem.folds.pairs, strict=True):
         splits = list(LeaveOneOut().split(train))
         expected = reference.choose([K], problem.lambdas, values, train, splits, None)
