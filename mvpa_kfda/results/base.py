@@ -54,10 +54,12 @@ from .fields import CONVERTED, figure_method, plain, plain_values, record
 from .finding import Finding
 from .places import Places
 from .procedure import OptionsMixin
+from .selection import select
 from .tables import make_dataset
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from typing_extensions import Self
     from xarray import Dataset
 
     from ..viz.style import Figure
@@ -856,6 +858,45 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
                 f"A {type(self).__name__} with positions {shape} and {n} trials got "
                 f"other shapes for: {', '.join(wrong)}."
             )
+
+    def sel(self, **where: Any) -> Self:
+        """Return the result at some times or frequencies, by their coordinates.
+
+        Corrections for multiple testing are then for these positions alone: choose
+        them before you look at the scores.
+
+        Parameters
+        ----------
+        **where
+            Axes of the map, ``times``, ``freqs``, ``train_times`` or ``test_times``:
+            ``slice(start, stop)`` with both ends included, in seconds or Hz, or a
+            number, which takes the nearest sample.
+
+        Returns
+        -------
+        result : result of the same kind
+            With fewer positions; ``parameters["selection"]`` says which. It cannot be
+            verified, as the whole result can.
+
+        Raises
+        ------
+        ValueError
+            If the map has no such axis, if no position is there, or if only summaries
+            of the permutations were kept.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvpa_kfda import decode_arrays
+        >>> rng = np.random.default_rng(0)
+        >>> X, y = rng.normal(size=(40, 5, 10)), rng.permutation(["cat", "dog"] * 20)
+        >>> result = decode_arrays(X, y, sfreq=20, n_permutations=19)
+        >>> result.sel(times=slice(0.1, 0.3)).times
+        array([0.1 , 0.15, 0.2 , 0.25, 0.3 ])
+        >>> result.sel(times=0.2).scores.shape
+        (1,)
+        """
+        return select(self, where)
 
     @property
     def n_tested(self) -> int:
