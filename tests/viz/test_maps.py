@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mvpa_kfda import GeneralizationResult, SensorTimeResult, TimeFrequencyResult
 from mvpa_kfda.results.patterns import pack_info
 from mvpa_kfda.viz.maps import (
+    colors_for,
     extent_of,
     frequency_edges,
     is_geometric,
@@ -202,6 +203,16 @@ def test_colors_are_symmetric_about_chance(plot, result, vlim):
     names = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}
     assert colorbar(drawn).extend == names[beyond]
     assert f"chance ({CHANCE})" in legend(drawn)
+
+
+def test_a_scale_may_end_at_chance():
+    """The colors of one side are left: at the other end lies the lightest."""
+    values = np.array([-1.0, -0.5])
+    for limits, light in (((-1.0, 0.0), -1), ((0.0, 1.0), 0)):
+        norm, shades = colors_for(values, 0.0, limits, None)
+        assert (norm.vmin, norm.vmax) == limits
+        assert min(shades.colors[light][:3]) > 0.9
+        assert min(shades.colors[-1 - light][:3]) < 0.5
 
 
 @all_maps
