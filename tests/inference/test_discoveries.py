@@ -407,3 +407,14 @@ def test_bounds_cover_the_truth_in_groups(method):
         return group.true_discoveries(SILENT).n_true > 0
 
     coverage_of(shown, 300)
+
+
+def test_the_level_is_five_percent_by_default():
+    differ = 0
+    for seed in range(6):
+        result = clustered("times", seed)
+        by_default, at_05 = result.discovery_map(), result.discovery_map(0.5, 0.05)
+        assert_array_equal(by_default, at_05)
+        differ += (result.discovery_map(0.5, 0.2) != at_05).any()
+        assert result.true_discoveries().alpha == 0.05
+    assert differ
