@@ -267,9 +267,12 @@ def look(tree, reached, broken):
                 )  # fmt: skip
             except subprocess.TimeoutExpired:
                 return record | {"seen": "no end"}
+            if "not found: " in done.stderr:
+                raise ValueError(f"Tests have changed since: {done.stderr}")
             if done.returncode:
-                said = [x for x in done.stdout.splitlines() if x.startswith(STATUSES)]
-                return record | {"seen": (said or done.stdout.splitlines()[-1:])[0]}
+                lines = done.stdout.splitlines() or done.stderr.splitlines()
+                said = [x for x in lines if x.startswith(STATUSES)]
+                return record | {"seen": (said or lines[-1:])[0]}
     finally:
         file.write_text(source)
     return record
