@@ -778,8 +778,10 @@ class TestRepeats:
             "5 permutations",
             "each further permutation",
         ]
-        # Of a short time the ratio may be rounded to none.
-        assert all(float(row[3].split()[0]) >= 0 for row in rows[1:4])
+        # Of a short time the ratio may be rounded to none; the last one follows from
+        # the times of others, and may be anything on a busy machine.
+        ratios = [float(row[3].split()[0]) for row in rows[1:4]]
+        assert min(ratios[:2]) >= 0
 
     def test_counts_ties(self, repeats):
         nulls = [[0.5] * 19, [*[0.4] * 18, 0.5], [*[0.4] * 18, 0.6], [0.4] * 19]
