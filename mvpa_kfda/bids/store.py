@@ -49,7 +49,7 @@ NOT_OF_RESULTS = (
     *("name", "keep_betas", "dry_run", *OF_TRIALS, *OF_RESULTS),
 )
 #: Options that trials of images depend on.
-_OF_TRIALS = ("by", "where", "estimate", "max_dropped", *OF_ESTIMATES)
+_OF_TRIALS = ("by", "regression", "where", "estimate", "max_dropped", *OF_ESTIMATES)
 #: The parts of a record of trials that are looked at, and what they are.
 _PARTS = {"Checksums": dict, "TextColumns": list, "Trials": dict, "Notes": list}
 #: Older pandas reads numbers that differ by so much from those that it wrote.

@@ -71,6 +71,7 @@ from .problems import (
     warn_of_spread,
 )
 from .procedure import (
+    CLASSES,
     ClassOptions,
     CommonOptions,
     Predicted,
@@ -137,7 +138,7 @@ def make_analysis(
     positions=None,
     shape=(),
     *,
-    predicted=Predicted(),  # noqa: B008
+    predicted=CLASSES,
     **options,
 ):
     """Check what a `Procedure` does with `Trials`, and draw what is random.

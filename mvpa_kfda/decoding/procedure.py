@@ -563,6 +563,10 @@ class Predicted:
         return 2 * np.pi if self.period is None else float(self.period)
 
 
+#: What is predicted unless values are asked for.
+CLASSES = Predicted()
+
+
 # ------------------------------------------------------------------- public functions
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -705,7 +705,7 @@ CIRCULAR_METRICS = {
     "mean_cosine": Metric(
         _mean_cosine,
         always(0.0),
-        "mean cosine of the error",
+        "cosine of the error",
         "the mean cosine of the error",
         lowest=-1.0,
     ),

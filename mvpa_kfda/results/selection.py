@@ -24,12 +24,14 @@ def select(result, where):
     """The result at some coordinates, ``{"times": slice(0.1, 0.3)}``."""
     allowed = [name for name in result.axes if name in AXES and AXES[name].unit]
     if not where or not set(where) <= set(allowed):
-        there = f"by {enumerated(allowed, 'or')}" if allowed else "in no way"
+        kind, rows = type(result).__name__, "take rows of result.to_dataframe()"
+        if not allowed:
+            raise ValueError(f"A {kind} has no times or frequencies; {rows}.")
+        example = f"result.sel({allowed[0]}=slice(0.1, 0.3))"
         raise ValueError(
-            f"Invalid coordinates: {quoted(where) or 'none'}. This "
-            f"{type(result).__name__} can be selected {there}, such as "
-            "result.sel(times=slice(0.1, 0.3)). For other positions take rows of "
-            "result.to_dataframe()."
+            f"Invalid coordinates: {quoted(where) or 'none'}. This {kind} can be "
+            f"selected by {enumerated(allowed, 'or')}, such as {example}. For other "
+            f"positions {rows}."
         )
     kept = [
         name for name in ("null_summaries", "second_summaries") if _of(result, name)

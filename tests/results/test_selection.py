@@ -4,6 +4,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda import (
+    cross_validate,
     decode_arrays,
     generalize_arrays,
     load_result,
@@ -77,6 +78,11 @@ def test_selected_cells_of_a_map_have_both_tests():
 def test_what_is_not_there_cannot_be_selected(where, message):
     with pytest.raises(ValueError, match=message):
         decode_arrays(X, Y, cv=4, sfreq=20).sel(**where)
+
+
+def test_a_single_position_has_no_part():
+    with pytest.raises(ValueError, match="DecodingResult has no times or frequencies"):
+        cross_validate(X[:, :, 0], Y).sel(times=0.1)
 
 
 def test_summaries_of_whole_maps_are_of_no_part():
