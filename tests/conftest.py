@@ -83,10 +83,18 @@ def quiet_progress(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def close_figures():
-    """Close the figures of every test: matplotlib warns of many that are open."""
+    """Close the figures of every test, and those of examples in docstrings before it.
+
+    Matplotlib warns of many that are open, and some tests count them.
+    """
+
+    def close():
+        if "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].close("all")
+
+    close()
     yield
-    if "matplotlib.pyplot" in sys.modules:
-        sys.modules["matplotlib.pyplot"].close("all")
+    close()
 
 
 @pytest.fixture
