@@ -27,7 +27,7 @@ from ..kfda.folds import (
 )
 from ..kfda.kernels import RBF, Linear, Polynomial, kernels_of, needs_gram
 from ..kfda.penalties import Auto, Tuned, name_of_rule
-from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
+from ..kfda.preprocess import FoldPreprocessing, check_kernel_after, sees_labels
 from ..metrics.scores import (
     CIRCULAR_METRICS,
     METRICS,
@@ -182,6 +182,8 @@ def make_analysis(
         cv = repeating.splitter(groups, *others)
         folds = draw_folds(cv, codes, groups, classes, *others, trials.numbers)
     learned = _learned(trials, procedure, folds)
+    if values is not None and learned.sees_labels:
+        raise refusal("preprocess: values", step=next(filter(sees_labels, learned.steps)))
     others = trials.test and trials.test.confounds
     warn_of(*find_misread(trials.confounds, groups, folds, others))
     repeating.check(folds, trials.y_test, method.kernel)
@@ -712,7 +714,7 @@ def describe_run(positions, first, analysis, parameters, identity):
             arrays["the kernel's values"] = [each.fit(X)(X) for each in kernels]
         if learned.steps:
             rows = learned.augmented(X)
-            arrays["preprocess's values"] = (learned.fit(rows)(rows),)
+            arrays["preprocess's values"] = (learned.fit(rows, samples.codes)(rows),)
     values = {
         name: digest(*([] if each is None else each for each in some))
         for name, some in arrays.items()

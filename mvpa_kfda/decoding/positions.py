@@ -439,14 +439,14 @@ class GeneralizationPositions(WindowPositions):
         learned = task.learned if plan.batches else task.learned.of_others
         if isinstance(plan, FoldwisePlan):
 
-            def of_fold(fold, order=None):
+            def of_fold(fold, order=None if plan.batches else order):
                 order = fold.test if order is None else order
                 columns = fold.columns, fold.n_columns
                 return self._chunks(plan, order, *columns, learned)
 
             if plan.scores_features:
                 chunks = self._feature_chunks(order, plan)
-            elif plan.is_shared or not plan.batches:
+            elif plan.is_shared or not (plan.batches or learned.sees_labels):
                 chunks = of_fold(plan.whole, order)
             else:
                 chunks = of_fold

@@ -108,9 +108,13 @@ class Method:
         Preprocessing steps fitted to the training trials of each fold, separately at
         each position, and applied to its test trials: ``"zscore"`` (each feature),
         ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
-        variance), a scikit-learn transformer that needs no labels, or a list of these.
-        All permutations share them; a relative `reg` and the bandwidth of a kernel then
-        refer to each training set. None: no preprocessing.
+        variance), ``"noise_scale"`` (each feature by its standard deviation within
+        classes), a scikit-learn transformer, or a list of these. A relative `reg` and
+        the bandwidth of a kernel then refer to each training set. Permutations share
+        steps that need no labels. Those that learn from them, such as ``"noise_scale"``
+        or ``SelectKBest(k=500)``, are refitted for every permutation, and so is the
+        model: about a millisecond for each fold of some ten images, and as much as
+        retraining for many trials. None: no preprocessing.
     """
 
     kernel: KernelLike = "linear"

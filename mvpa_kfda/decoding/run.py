@@ -246,6 +246,8 @@ class Task:
         """Yield slices of the permuted labels, to be predicted together."""
         want_scores = _need_class_scores(self.scalar_metrics)
         size = self.batch_size or model.block_size(self.n_classes, want_scores)
+        if self.learned.sees_labels:  # models have nothing in common
+            size = 1
         for start in range(1, len(self.labels), size):
             yield slice(start, start + size)
 

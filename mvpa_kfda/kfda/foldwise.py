@@ -571,6 +571,8 @@ class FoldwisePlan(PlanMixin):
     inner: InnerFolds | None
     dtype: np.dtype
     rank: int | None = None
+    #: The label vector (n,) of steps that learn from labels.
+    codes: np.ndarray | None = None
     #: By number the folds; the last contrasts and their products; and what there is of
     #: observed ones.
     _kept: dict = field(default_factory=dict, init=False)
@@ -654,7 +656,8 @@ class FoldwisePlan(PlanMixin):
                 centred = [each.centred(train) for each in compared]
             else:
                 if self.learned:
-                    transform = self.learned.fit(self.X[train])
+                    y = None if self.codes is None else self.codes[train]
+                    transform = self.learned.fit(self.X[train], y)
                 rows, n = np.concatenate([train, test]), len(train)
                 among = slice(n), slice(n, len(rows))
                 rows = np.ix_(rows, rows) if precomputed else rows
@@ -725,6 +728,15 @@ class FoldwisePlan(PlanMixin):
         return grid, scales, np.where(too_large, np.nan, grid)
 
     # ------------------------------------------------------------------ labels
+
+    def of_labels(self, targets):
+        """The plan for targets: another one if steps learn from their one vector."""
+        if not self.learned.sees_labels:
+            return self
+        (codes,) = targets.codes[self._places].T
+        if self.codes is not None and np.array_equal(codes, self.codes):
+            return self
+        return replace(self, codes=codes)
 
     def _fit(self, fold, T, terms=None, number=0):
         """The :class:`Fit` of contrasts T (q, n, B), in the folds' order.
@@ -852,9 +864,10 @@ class FoldwisePlan(PlanMixin):
 
     def models(self, targets):
         """Yield every fold, its fit, and the rule's terms; without folds of all."""
+        plan = self.of_labels(targets)
         if not self.batches:
-            yield self.whole, self.of_all(targets), self._terms_of_all(targets)
-        for _, of_folds, _, fits in self._batches(targets.T, targets.folds):
+            yield plan.whole, plan.of_all(targets), plan._terms_of_all(targets)
+        for _, of_folds, _, fits in plan._batches(targets.T, targets.folds):
             for i, (fold, fit) in enumerate(fits):
                 yield fold, fit, of_folds.terms.of(i)
 
@@ -877,7 +890,7 @@ class FoldwisePlan(PlanMixin):
 
     def fold_models(self, targets):
         """The models of every batch of folds, as a plan yields them."""
-        return self._residuals(targets.T, targets.folds)
+        return self.of_labels(targets)._residuals(targets.T, targets.folds)
 
     def fold_residuals(self, T):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
@@ -901,9 +914,12 @@ class FoldwisePlan(PlanMixin):
             yield batch, of_folds, E, A
 
     def is_above(self, times):
-        """Whether lambda is above so many times trace(K_c)/n; not if labels choose."""
-        if self.is_tuned:
-            return False
+        """Whether lambda is above so many times trace(K_c)/n; not if labels choose it.
+
+        It may be if steps learn from labels.
+        """
+        if self.is_tuned or self.learned.sees_labels:
+            return not self.is_tuned
         folds = self.each if self.batches else [self.whole]
         return any(fold.grid[0, 0] > times * fold.scales[0] for fold in folds)
 

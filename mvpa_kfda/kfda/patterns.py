@@ -162,8 +162,9 @@ def _of_all(fitted, A, member, dtype):
 
 def _foldwise_weights(plan, codes, n_classes):
     """The weights of models of folds with a matrix of their own."""
-    targets, whole = plan.targets(codes[None], n_classes), plan.whole
-    fit = plan.of_all(targets)
+    targets = plan.targets(codes[None], n_classes)
+    plan = plan.of_labels(targets)
+    whole, fit = plan.whole, plan.of_all(targets)
     fitted = whole.fitted(fit, targets.T)[:, :, 0][None].astype(float)
     A = fit.A[:, :, 0][None].astype(float)
     member, weights = (codes[:, None] == np.arange(n_classes)).astype(float), {}

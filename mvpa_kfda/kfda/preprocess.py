@@ -1,7 +1,8 @@
-"""Label-free maps of rows before the kernel, fitted on each fold's training trials.
+"""Maps of rows before the kernel, fitted on each fold's training trials.
 
-Steps are transformers of scikit-learn that use no labels: they change a fold's kernel,
-but not its labels, so that all label permutations share them.
+Steps are transformers of scikit-learn. Most use no labels: they change a fold's kernel,
+but not its labels, so that all label permutations share them. Those that learn from the
+labels are fitted anew for every permutation, and with them each fold's matrix.
 """
 
 import inspect
@@ -20,22 +21,57 @@ from sklearn.base import (
     clone,
 )
 from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectorMixin, VarianceThreshold
 from sklearn.preprocessing import StandardScaler
 
 from ..utils.checks import counted, invalid, quoted
 from ..utils.plain import recorded
 from .kernels import innermost, kernels_of, needs_gram
 
+
+class NoiseScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    r"""Divide each feature by its standard deviation within classes.
+
+    Known as univariate noise normalisation [1]_: of n rows x of c classes with means m,
+    :math:`\sigma_j^2 = \sum_i (x_{ij} - m_{y_i j})^2 / (n - c)`. Features that are
+    constant within classes but for rounding are left as they are.
+
+    References
+    ----------
+    .. [1] Guggenmos, Sterzer & Cichy (2018). Multivariate pattern analysis for MEG: A
+       comparison of dissimilarity measures. NeuroImage 173, 434-447.
+    """
+
+    def fit(self, X, y):
+        """Learn the standard deviations of rows (n, p) of classes y (n,)."""
+        _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        member = codes == np.arange(len(counts))[:, np.newaxis]
+        centred = X - X.mean(axis=0)
+        means = (member @ centred) / counts[:, np.newaxis]
+        squares = np.square(centred - means[codes]).sum(axis=0)
+        # Rounding of the values themselves, and of what their spread is made of.
+        size = np.abs(X).max(axis=0) * np.finfo(float).eps
+        noise = squares > len(X) * np.maximum(size, _ALIKE * np.ptp(X, axis=0)) ** 2
+        spread = np.sqrt(squares / max(len(X) - len(counts), 1))
+        self.scale_ = np.where(noise, spread, 1.0)
+        return self
+
+    def transform(self, X):
+        """Return the features by their standard deviations."""
+        return X / self.scale_
+
+
 #: Steps by name.
 STEPS = {
     "zscore": StandardScaler(),
     "pca": PCA(0.99, svd_solver="full"),
     "whiten": PCA(0.99, svd_solver="full", whiten=True),
+    "noise_scale": NoiseScaler(),
 }
 
 
 class Transformer(Protocol):
-    """What is learned from rows without labels, as transformers of scikit-learn are."""
+    """What is learned from rows, as transformers of scikit-learn are."""
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn from rows."""
@@ -46,7 +82,7 @@ class Transformer(Protocol):
         ...
 
 
-StepName = Literal["zscore", "pca", "whiten"]
+StepName = Literal["zscore", "pca", "whiten", "noise_scale"]
 Step = StepName | str | Transformer
 Preprocess = Step | Sequence[Step] | None
 
@@ -64,14 +100,15 @@ _REFIT = (
     "To refit such a step with the classifier, use "
     "sklearn.model_selection.cross_val_score(make_pipeline(step, KernelFDA()), X, y)."
 )
-_NEEDS_LABELS = (
-    "The step {!r} in preprocess looks at the labels, so that it would have to be "
-    f"learned anew for every permutation of them. {_REFIT}"
+_HIDES_LABELS = (
+    "The step {!r} in preprocess learns from the labels, but does not say so (its "
+    "fit has y=None), so that it was fitted without. If it is a pipeline, pass its "
+    f"steps as a list. {_REFIT}"
 )
 
 
 def check_steps(preprocess):
-    """The label-free transformers (a tuple) of a `preprocess` argument."""
+    """The transformers (a tuple) of a `preprocess` argument."""
     if preprocess is None:
         return ()
     given = preprocess if isinstance(preprocess, list | tuple) else [preprocess]
@@ -89,13 +126,20 @@ def _check_step(step):
     if not all(hasattr(step, name) for name in ("fit", "transform", "get_params")):
         named = f"None, {quoted(STEPS)}, a transformer of scikit-learn"
         raise invalid("preprocess", step, f"{named}, or a list of these", TypeError)
-    tags = getattr(step, "__sklearn_tags__", None)
-    y = inspect.signature(step.fit).parameters.get("y")
-    if (tags is not None and tags().target_tags.required) or (
-        y is not None and y.default is y.empty
-    ):
-        raise ValueError(_NEEDS_LABELS.format(step))
     return step
+
+
+def sees_labels(step):
+    """Whether a transformer learns from labels, for all that it says."""
+    if isinstance(step, SelectorMixin):  # some of which say that they may do without
+        return not isinstance(step, VarianceThreshold)
+    y = inspect.signature(step.fit).parameters.get("y")
+    if y is not None and y.default is y.empty:
+        return True
+    if hasattr(step, "__sklearn_tags__"):
+        return step.__sklearn_tags__().target_tags.required
+    older = getattr(step, "_get_tags", dict)()
+    return older.get("requires_y", False)
 
 
 def check_kernel_after(kernel, preprocessing, given):
@@ -182,6 +226,11 @@ class FoldPreprocessing:
         return bool(self.steps) or self.confounds is not None
 
     @property
+    def sees_labels(self):
+        """Whether some step learns from labels, and so anew for every permutation."""
+        return any(map(sees_labels, self.steps))
+
+    @property
     def is_zscores(self):
         """Whether features are z-scored (:class:`ZScores`), and no more."""
         return self.confounds is None and len(self.steps) == 1 and _scores(*self.steps)
@@ -205,12 +254,12 @@ class FoldPreprocessing:
             return self
         return replace(self, confounds=averaging.apply(self.confounds, 0))
 
-    def fit(self, X):
-        """The `FittedSteps` of rows X, with their confounds behind."""
+    def fit(self, X, y=None):
+        """The `FittedSteps` of rows X, with their confounds behind, and labels y."""
         if self.confounds is None:
-            return fit_steps(self.steps, X)
+            return fit_steps(self.steps, X, y)
         first = RemoveConfounds(self.confounds.shape[1], self.rounding)
-        return fit_steps((first, *self.steps), X)
+        return fit_steps((first, *self.steps), X, y)
 
     def seeded(self, seed):
         """The same with steps that draw at random alike wherever they do."""
@@ -269,13 +318,19 @@ class FittedSteps:
         return X
 
 
-def fit_steps(steps, X):
-    """The `FittedSteps` of rows X (n, p), each fitted on the last one's."""
+#: Known to map each row alone as among others, like what selects features.
+_BY_ROW = RemoveConfounds, NoiseScaler, StandardScaler, PCA
+
+
+def fit_steps(steps, X, y=None):
+    """The `FittedSteps` of rows X (n, p), each fitted on the last one's.
+
+    Steps that learn from labels are given y (n,).
+    """
     fitted = []
     for last, step in enumerate(steps, 1):
-        fitted.append(_fit(step, X))
-        # Known to map each row alone as among others.
-        by_row = type(step) in (RemoveConfounds, StandardScaler, PCA)
+        fitted.append(_fit(step, X, y if sees_labels(step) else None))
+        by_row = isinstance(step, SelectorMixin) or type(step) in _BY_ROW
         if by_row and last == len(steps):
             break
         among = _checked(step, fitted[-1].transform(X), len(X))
@@ -301,12 +356,14 @@ def _scores(step):
     return type(step) is StandardScaler and step.with_mean and step.with_std
 
 
-def _fit(step, X):
+def _fit(step, X, y=None):
     """A step fitted on rows X, by a shortcut where there is one."""
     n, p = X.shape
     try:
         if type(step) is RemoveConfounds:
             return step.fit(X)  # made for these rows
+        if y is not None:
+            return clone(step).fit(X, y)
         if _scores(step):
             return ZScores.of(X)
         share = step.n_components if type(step) is PCA and n > p else None
@@ -321,11 +378,11 @@ def _fit(step, X):
             return fitted
         return clone(step).fit(X)
     except Exception as error:
-        if _failure(step, X, np.arange(n) % 2) is None:
-            raise ValueError(_NEEDS_LABELS.format(step)) from error
+        if y is None and _failure(step, X, np.arange(n) % 2) is None:
+            raise ValueError(_HIDES_LABELS.format(step)) from error
         raise ValueError(
             f"The step {step!r} in preprocess cannot be learned from these {n} trials "
-            f"with {counted(p, 'feature')}: {_failure(step, X) or error}"
+            f"with {counted(p, 'feature')}: {_failure(step, X, y) or error}"
         ) from error
 
 

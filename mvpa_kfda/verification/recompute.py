@@ -18,6 +18,7 @@ from ..decoding import epochs, images  # noqa: F401 which fill FUNCTIONS
 from ..decoding.procedure import FUNCTIONS
 from ..decoding.run import MapStore, reduce_part
 from ..group.second_level import group_inference
+from ..kfda.preprocess import NoiseScaler
 from ..results.procedure import OF_THE_RUN, SPLITTERS, revived
 from ..utils.fingerprints import PROJECTIONS, kept_inputs, projections
 from ..utils.parallel import count_workers, run_in_parallel
@@ -29,7 +30,7 @@ _STEPS = {
     for module in (preprocessing, decomposition, feature_selection)
     for name, each in vars(module).items()
     if name in module.__all__ and inspect.isclass(each) and hasattr(each, "transform")
-}
+} | {NoiseScaler.__name__: NoiseScaler}
 #: What is data, which a file neither holds nor names.
 _DATA = ("X_test", "y_test", "test_epochs", "same_trials", "tmin_test", "mask_img")
 _DATA += ("process_mask_img", "mesh", "src")

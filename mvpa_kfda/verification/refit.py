@@ -5,7 +5,7 @@ scikit-learn, and the definitions. A *cell* of a result is what one model says o
 test set: at a position, in a fold, for the observed labels or for permuted ones.
 
 A model is trained like this. Steps, such as z-scores, are learned from the training
-trials. A kernel compares trials; in the coordinates of its feature space (the principal
+trials, and some from their labels. A kernel compares trials; in the coordinates of its feature space (the principal
 components of the training trials, all of them) the method is a linear one. With the
 class means m_k of the training trials, the scatter S within classes, and the penalty
 lambda, the score of class k for a trial x is
@@ -111,7 +111,7 @@ def refit(train, test, recipe, known=None, chosen=None, seen=None):
     """
     X, X_test = without_confounds(train, test)
     for step in recipe.steps:
-        step = clone(step).fit(X)
+        step = clone(step).fit(X, None if recipe.n_classes is None else train.labels)
         X, X_test = step.transform(X), step.transform(X_test)
     train = replace(train, X=X)
     if known is None:
