@@ -702,6 +702,22 @@ def vertex(lambdas, values):
     return lambdas[i] * np.exp(-b / (2 * a))
 
 
+class NoiseScaling(BaseEstimator):
+    """Division by standard deviations within classes, of their pooled variance."""
+
+    def fit(self, X, y):
+        """Learn from rows X (n, p) and labels y (n,)."""
+        classes, counts = np.unique(y, return_counts=True)
+        variances = [np.var(X[y == k], axis=0) for k in classes]
+        pooled = np.dot(counts, variances) / (len(y) - len(classes))
+        self.scale_ = np.sqrt(pooled)
+        return self
+
+    def transform(self, X):
+        """Return rows in units of what they vary within classes."""
+        return X / self.scale_
+
+
 class PenalizedClassCovariance(BaseEstimator):
     """Covariance of one class, ``scale * scatter + ridge * I``.
 

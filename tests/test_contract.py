@@ -125,8 +125,9 @@ class Learned:
 
     steps: tuple = ()
     confounds: np.ndarray | None = None
+    by_labels: bool = False
 
-    def __call__(self, cell, train, test):
+    def __call__(self, cell, y, train, test):
         """Return features of training and of test trials."""
         Z, Z_test = cell.X[train], cell.X_test[test]
         if self.confounds is not None:
@@ -134,7 +135,8 @@ class Learned:
             Z = Z - model.predict(self.confounds[train])
             Z_test = Z_test - model.predict(self.confounds[test])
         for step in map(clone, self.steps):
-            Z, Z_test = step.fit(Z).transform(Z), step.transform(Z_test)
+            step.fit(Z, y[train])
+            Z, Z_test = step.transform(Z), step.transform(Z_test)
         return Z, Z_test
 
 
@@ -146,13 +148,13 @@ def matrices(X, X_test, columns, method, predicts):
     return grams, [k(X_test, X) for k in fitted], lambdas
 
 
-def matrices_of_folds(cell, method, folds, learned, predicts):
+def matrices_of_folds(cell, method, y, folds, learned, predicts):
     """Return such matrices for every fold, of its training and test trials.
 
     Without anything to learn, widths and penalties are those of all trials.
     """
     if learned is not None:
-        parts = [learned(cell, *fold) for fold in folds]
+        parts = [learned(cell, y, *fold) for fold in folds]
         return [matrices(*part, cell.columns, method, predicts) for part in parts]
     grams, crosses, lambdas = matrices(
         cell.X, cell.X_test, cell.columns, method, predicts
@@ -172,11 +174,14 @@ def refit(cell, method, labels, truth, folds, predicts, learned=None):
 
     `labels` (P + 1, n) are trained with, `truth` (P + 1, n_test) is to be predicted.
     """
-    of_folds = matrices_of_folds(cell, method, folds, learned, predicts)
+    given = (folds, learned, predicts)
+    of_folds = matrices_of_folds(cell, method, labels[0], *given)
     n_classes = len(np.unique(labels[0])) if predicts == "classes" else None
     predicted, areas, of_pairs = np.full(truth.shape, np.nan), [], []
     for y, true, row in zip(labels, truth, predicted, strict=True):
         sets = []
+        if learned and learned.by_labels:
+            of_folds = matrices_of_folds(cell, method, y, *given)
         for (train, test), part in zip(folds, of_folds, strict=True):
             grams, crosses, lambdas = part
             within = np.arange(len(train))
@@ -302,7 +307,18 @@ FOLDWISE = {
     ),
     "confounds": ({"confounds": CONFOUNDS, "cv": THINNED}, Learned((), COLUMNS)),
     "a part": ({"cv": THINNED}, Learned()),
+    "labels": (
+        {"preprocess": ["noise_scale", TWO], "confounds": CONFOUNDS},
+        Learned((reference.NoiseScaling(), TWO), COLUMNS, by_labels=True),
+    ),
 }
+
+
+def can_learn(entry, what):
+    """Whether an entry has such options, and classes if steps learn from them."""
+    options, learned = FOLDWISE[what]
+    of_classes = entry.predicts == "classes"
+    return all(map(entry.has, options)) and (of_classes or not learned.by_labels)
 
 
 def foldwise(methods):
@@ -314,7 +330,7 @@ def foldwise(methods):
         (name, what, method)
         for name, what in build.by_turns(ENTRIES, FOLDWISE)
         for method in methods
-        if all(map(ENTRIES[name].has, FOLDWISE[what][0]))
+        if can_learn(ENTRIES[name], what)
     ]
     return pytest.mark.parametrize(
         ("entry", "options", "learned", "method"),
@@ -380,7 +396,7 @@ def test_functions_are_scores_as_the_known_ones_are(entry):
 def test_folds_and_trials_are_those_of_refitted_models(entry, what):
     classes = entry.predicts == "classes"
     given, learned = FOLDWISE[what] if what else ({}, None)
-    if not all(map(entry.has, given)):
+    if what and not can_learn(entry, what):
         return
     options = {"keep_class_scores": True} if entry.has("keep_class_scores") else {}
     result = entry(scoring=SCORING[entry.predicts], **FIXED, **given, **options)
@@ -391,7 +407,7 @@ def test_folds_and_trials_are_those_of_refitted_models(entry, what):
         truth = OTHER_CODES if classes else OTHER_VALUES
     for index, cell in some(entry.cells(DATA)):
         parts = matrices_of_folds(
-            cell, METHODS["linear"], folds, learned, entry.predicts
+            cell, METHODS["linear"], y, folds, learned, entry.predicts
         )
         found = {name: values[index] for name, values in result.fold_metrics.items()}
         for k, (train, test) in enumerate(folds):

@@ -27,7 +27,7 @@ from ..kfda.folds import (
 )
 from ..kfda.kernels import RBF, Linear, Polynomial, kernels_of, needs_gram
 from ..kfda.penalties import Auto, Tuned, name_of_rule
-from ..kfda.preprocess import FoldPreprocessing, check_kernel_after, sees_labels
+from ..kfda.preprocess import FoldPreprocessing, check_kernel_after, needs_labels
 from ..metrics.scores import (
     CIRCULAR_METRICS,
     METRICS,
@@ -183,7 +183,8 @@ def make_analysis(
         folds = draw_folds(cv, codes, groups, classes, *others, trials.numbers)
     learned = _learned(trials, procedure, folds)
     if values is not None and learned.sees_labels:
-        raise refusal("preprocess: values", step=next(filter(sees_labels, learned.steps)))
+        step = next(filter(needs_labels, learned.steps))
+        raise refusal("preprocess: values", step=step)
     others = trials.test and trials.test.confounds
     warn_of(*find_misread(trials.confounds, groups, folds, others))
     repeating.check(folds, trials.y_test, method.kernel)

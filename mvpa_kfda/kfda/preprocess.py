@@ -102,8 +102,7 @@ _REFIT = (
 )
 _HIDES_LABELS = (
     "The step {!r} in preprocess learns from the labels, but does not say so (its "
-    "fit has y=None), so that it was fitted without. If it is a pipeline, pass its "
-    f"steps as a list. {_REFIT}"
+    f"fit has y=None), so that it was fitted without. {_REFIT}"
 )
 
 
@@ -129,17 +128,20 @@ def _check_step(step):
     return step
 
 
-def sees_labels(step):
-    """Whether a transformer learns from labels, for all that it says."""
+def needs_labels(step):
+    """Whether a transformer, or one within it, learns from labels."""
+    if type(step) in (StandardScaler, PCA, VarianceThreshold):
+        return False
     if isinstance(step, SelectorMixin):  # some of which say that they may do without
-        return not isinstance(step, VarianceThreshold)
+        return True
     y = inspect.signature(step.fit).parameters.get("y")
     if y is not None and y.default is y.empty:
         return True
-    if hasattr(step, "__sklearn_tags__"):
-        return step.__sklearn_tags__().target_tags.required
-    older = getattr(step, "_get_tags", dict)()
-    return older.get("requires_y", False)
+    tags = getattr(step, "__sklearn_tags__", None)
+    if tags is not None and tags().target_tags.required:
+        return True
+    within = [x for x in step.get_params().values() if not isinstance(x, type)]
+    return any(needs_labels(x) for x in within if hasattr(x, "transform"))
 
 
 def check_kernel_after(kernel, preprocessing, given):
@@ -228,7 +230,7 @@ class FoldPreprocessing:
     @property
     def sees_labels(self):
         """Whether some step learns from labels, and so anew for every permutation."""
-        return any(map(sees_labels, self.steps))
+        return any(map(needs_labels, self.steps))
 
     @property
     def is_zscores(self):
@@ -329,7 +331,7 @@ def fit_steps(steps, X, y=None):
     """
     fitted = []
     for last, step in enumerate(steps, 1):
-        fitted.append(_fit(step, X, y if sees_labels(step) else None))
+        fitted.append(_fit(step, X, y if needs_labels(step) else None))
         by_row = isinstance(step, SelectorMixin) or type(step) in _BY_ROW
         if by_row and last == len(steps):
             break

@@ -5,10 +5,10 @@ scikit-learn, and the definitions. A *cell* of a result is what one model says o
 test set: at a position, in a fold, for the observed labels or for permuted ones.
 
 A model is trained like this. Steps, such as z-scores, are learned from the training
-trials, and some from their labels. A kernel compares trials; in the coordinates of its feature space (the principal
-components of the training trials, all of them) the method is a linear one. With the
-class means m_k of the training trials, the scatter S within classes, and the penalty
-lambda, the score of class k for a trial x is
+trials, some with their labels. A kernel compares trials; in the coordinates of its
+feature space (the principal components of the training trials, all of them) the method
+is a linear one. With the class means m_k of the training trials, the scatter S within
+classes, and the penalty lambda, the score of class k for a trial x is
 
     x' (S + lambda I)^-1 m_k  -  m_k' (S + lambda I)^-1 m_k / 2
 
