@@ -389,12 +389,13 @@ class Procedure:
     kernels: tuple = ("linear",)
     regs: tuple = (0.3,)
     zscored: bool = False
+    noise_scaled: bool = False
     confounds: np.ndarray | None = None
     rank: int | None = None
 
     @property
     def learns(self):
-        return self.zscored or self.confounds is not None
+        return self.zscored or self.noise_scaled or self.confounds is not None
 
     @property
     def options(self):
@@ -409,7 +410,8 @@ class Procedure:
             "average_test": self.average_test,
             "kernel": self.kernels[0] if len(self.kernels) == 1 else self.kernels,
             "reg": self.regs[0] if len(self.regs) == 1 else Tuned(self.regs),
-            "preprocess": "zscore" if self.zscored else None,
+            "preprocess": ["zscore"] * self.zscored
+            + ["noise_scale"] * self.noise_scaled,
             "confounds": self.confounds,
             "n_components": self.rank,
         }
@@ -514,6 +516,9 @@ def learned(procedure, cell, trained, tested, train):
         A, B = A - model.predict(C_A), B - model.predict(C_B)
     if procedure.zscored:
         model = StandardScaler().fit(A[train])
+        A, B = model.transform(A), model.transform(B)
+    if procedure.noise_scaled:
+        model = reference.NoiseScaling().fit(A[train], trained.codes[train])
         A, B = model.transform(A), model.transform(B)
     return A, B
 
@@ -671,6 +676,9 @@ HOW = {
     "kernel again": Procedure(kernels=WIDE),
     "tuned again": Procedure(regs=REGS),
     "steps again": Procedure(zscored=True),
+    "by labels": Procedure(k=2, noise_scaled=True),
+    "by labels, single": Procedure(**SINGLE, noise_scaled=True),
+    "by labels again": Procedure(noise_scaled=True),
     "confounds again": Procedure(KFold(3), confounds=CONFOUND),
     "reduced again": Procedure(rank=1),
     "ten": Procedure(KFold(10)),

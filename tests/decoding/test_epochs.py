@@ -1070,6 +1070,7 @@ STRONG = {
     "confounds": {"confounds": np.arange(40) // 20},
     "averages": {"average": 2, "n_repeats": 2},
     "averages, steps": {"average": 2, "preprocess": "zscore"},
+    "steps, by labels": {"preprocess": ["noise_scale"]},
     "repeats": {"n_repeats": 2},
     "other labels": {"y_test": np.arange(40) // 4 % 2},
     "chosen": {"reg": "auto"},

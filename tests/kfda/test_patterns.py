@@ -7,10 +7,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mvpa_kfda.kfda import patterns as patterns_module
 from mvpa_kfda.kfda.direct import prepare
 from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram, make_hat
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.kfda.patterns import class_patterns, pattern_weights, patterns_of
 from mvpa_kfda.kfda.penalties import Ridge
+from mvpa_kfda.kfda.preprocess import FoldPreprocessing, NoiseScaler
+from tests.reference import NoiseScaling
 from tests.reference import fit as reference_fit
 
 UNBALANCED = {2: (25, 11), 4: (15, 8, 9, 12)}
@@ -94,6 +97,24 @@ def test_patterns_are_those_of_models_fitted_anew(n_classes, n_features, splitti
     for i, pattern in enumerate(discriminant):
         sign = np.sign(pattern[np.abs(pattern).argmax()])
         assert_close(got["discriminant"][i], sign * pattern)
+
+
+def test_patterns_of_features_scaled_by_labels():
+    X, codes = make_data(4, 7)
+    tests, rows = make_tests("partition", len(codes)), np.arange(len(codes))
+    learned = FoldPreprocessing((NoiseScaler(),))
+    folds = split(tests, codes)
+    plan = FoldwisePlan(X, Linear(), 0.3, learned, folds, None, np.dtype(float))
+    got = class_patterns(plan, codes, 4, X)
+
+    def expected(train):
+        Z = NoiseScaling().fit(X[train], codes[train]).transform(X)
+        lam = 0.3 * np.var(Z[train], axis=0).sum()
+        return refit(Z @ Z.T, codes, lam, X, train)[0]
+
+    assert_close(got["class"], expected(rows))
+    each = [expected(np.setdiff1d(rows, test)) for test in tests]
+    assert_close(got["class_folds"], np.mean(each, axis=0))
 
 
 @pytest.mark.parametrize("n_features", [7, 60])

@@ -98,6 +98,7 @@ OPTIONS = {
     "z-scores": {"preprocess": "zscore"},
     "steps": {"preprocess": ["zscore", "pca"]},
     "whiten": {"preprocess": "whiten"},
+    "noise": {"preprocess": "noise_scale"},
     "another step": {"preprocess": VarianceThreshold()},
     "confound": {"confounds": np.arange(20.0)},
     "confounds": {"confounds": np.random.default_rng(0).normal(size=(20, 2))},

@@ -152,6 +152,7 @@ PENALTIES = {
     "runs": {"groups": RUNS},
     "trials that are trained with": {"cv": list(KFold(4).split(X))[:1]},
     "each training set": {"groups": RUNS, "preprocess": "zscore"},
+    "each training set, by labels": {"groups": RUNS, "preprocess": "noise_scale"},
     "custom training sets": {"cv": [(a[::2], b) for a, b in KFold(4).split(X)]},
     "labels": {"reg": "tuned"},
     "labels, by runs": {"reg": "tuned", "groups": RUNS},
