@@ -556,7 +556,8 @@ class TestPeople:
 #: Scripts with --check: all but those whose tables state no ratios.
 CHECKED = {path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py")}
 #: Those that count errors have no ratios; MNE-Python takes minutes for one of TFCE.
-UNTIMED = {"calibration", "depth", "discoveries", "folds", "orders", "people", "tfce"}
+UNTIMED = {"calibration", "depth", "discoveries", "few_images", "folds", "orders"}
+UNTIMED |= {"people", "tfce"}
 CHECKED = sorted(CHECKED - UNTIMED)
 
 

@@ -154,8 +154,8 @@ print("420 new trials:", cross_validate(x, y, cv=rest, preprocess="whiten"))
 # Computing time
 # --------------
 #
-# Steps change the matrix of a fold, but they do not use labels. So there is one matrix
-# per fold, and permutations are still columns of one matrix product.
+# These steps change the matrix of a fold, but they do not use labels. So there is one
+# matrix per fold, and permutations are still columns of one matrix product.
 
 ours = epochs[first]
 for step in (None, "zscore", "pca", ["zscore", "pca"]):

@@ -410,10 +410,8 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
         return Callable(kernel)
     if hasattr(kernel, "get_params"):
         raise TypeError(
-            f"Invalid value for 'kernel': the estimator {type(kernel).__name__}. Steps "
-            "that look at no labels belong in preprocess=. Others need refitting: put "
-            "KernelFDA at the end of a pipeline, and use "
-            "sklearn.model_selection.cross_val_score."
+            f"Invalid value for 'kernel': the estimator {type(kernel).__name__}. "
+            "Transformers belong in preprocess=."
         )
     objects = "a kernel object such as RBF(gamma=0.1), a function of (X, Y)"
     allowed = f"{quoted(allowed)}, {objects}, or a list of these to choose from"
