@@ -132,7 +132,8 @@ def needs_labels(step):
     """Whether a transformer, or one within it, learns from labels."""
     if type(step) in (StandardScaler, PCA, VarianceThreshold):
         return False
-    if isinstance(step, SelectorMixin):  # some of which say that they may do without
+    # Some selectors say that they may do without.
+    if isinstance(step, NoiseScaler | SelectorMixin):
         return True
     y = inspect.signature(step.fit).parameters.get("y")
     if y is not None and y.default is y.empty:
