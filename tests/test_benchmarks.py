@@ -42,6 +42,7 @@ lasting = benchmark("bench_folds")
 speed = benchmark("bench_group")
 betas = benchmark("bench_betas")
 steps = benchmark("bench_preprocess")
+few = benchmark("bench_few_images")
 repeats = benchmark("bench_repeats")
 rdm = benchmark("bench_rdm")
 people = benchmark("bench_people")
@@ -548,6 +549,24 @@ class TestPeople:
             for row in table[1:]:
                 held, low, high = map(float, row[2:5])
                 assert_allclose(held + low + high, 100, rtol=0, atol=0.2)
+
+
+# -------------------------------------------------------------------------- few images
+
+
+def test_few_images_writes_its_tables(few, tmp_path, monkeypatch):
+    for words, (_, n_classes, _, effect) in few.DESIGNS.items():
+        monkeypatch.setitem(few.DESIGNS, words, (4, n_classes, 8, effect))
+    X, y, run = few.simulate((4, 2, 8, 50.0), (0, 0), np.random.default_rng(0))
+    path = tmp_path / "hands.npz"
+    np.savez(path, hand_X=X, hand_y=y, hand_run=run)
+    out = tmp_path / "results.rst"
+    few.main(["--quick", "--out", str(out), "--recordings", str(path)])
+    accuracy, alarms, seconds = read_tables(out)[0]
+    assert len(accuracy) == 1 + 2 * (len(few.DESIGNS) + 1)
+    assert accuracy[-2] == ["hand, raw", *["1.000"] * 4]
+    assert [row[0] for row in alarms[1:]] == list(few.NOISE)
+    assert all(row[-1].endswith(" s") for row in seconds[1:])
 
 
 # ------------------------------------------------------------------- ratios of times
