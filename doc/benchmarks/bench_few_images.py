@@ -1,9 +1,9 @@
 """Few images: accuracy, false alarms and time with features scaled by their noise.
 
-Run ``python doc/benchmarks/bench_few_images.py``; it takes about half an hour with one
-thread and rewrites ``results_few_images.rst`` beside it, which the documentation
-includes. ``--quick`` takes few data sets, ``--out`` says where to write, and
-``--recordings FILE`` adds rows for recordings: an .npz file with NAME_X, NAME_y and
+Run ``python doc/benchmarks/bench_few_images.py``; it takes about a quarter of an hour
+with one thread and rewrites ``results_few_images.rst`` beside it, which the
+documentation includes. ``--quick`` takes few data sets, ``--out`` says where to write,
+and ``--recordings FILE`` adds rows for recordings: an .npz file with NAME_X, NAME_y and
 NAME_run for each.
 
 Images are simulated as betas, one of each class and run: neighbouring voxels share
@@ -142,7 +142,7 @@ def main(argv=None):
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--recordings", type=Path)
     args = parser.parse_args(argv)
-    n, n_null, n_permutations = (2, 2, 9) if args.quick else (100, 1000, 1000)
+    n, n_null, n_permutations = (2, 2, 9) if args.quick else (60, 400, 1000)
     recordings = {}
     if args.recordings:
         with np.load(args.recordings) as file:

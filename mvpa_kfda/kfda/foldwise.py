@@ -3,7 +3,8 @@ r"""Folds with a matrix of their own: custom training sets, steps, penalties by 
 Where a fold trains on fewer rows than all the others, on features that steps have
 learned from its training rows, or with a penalty that its training labels choose, no
 matrix of all rows serves all folds. But each fold still has one :class:`TrainingSet`,
-whatever the labels are, so that permutations stay columns of one product.
+whatever the labels are, so that permutations stay columns of one product. But for steps
+that learn from labels: then each label vector has a plan of its own.
 
 What no label has a part in, penalties that are relative, grids of them, and numbers of
 kernels such as widths, is that of the trials that the matrix is made of: where folds
