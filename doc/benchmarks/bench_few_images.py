@@ -120,7 +120,7 @@ def alarm_rows(n):
 
 def time_rows(n_permutations):
     """Yield rows of seconds with permutations."""
-    for words in ("6 runs, 2 classes", "8 runs, 5 classes", "12 runs, 8 classes"):
+    for words in ("6 runs, 4 classes", "8 runs, 5 classes", "12 runs, 8 classes"):
         X, y, run = simulate(DESIGNS[words], NOISE["of runs"], np.random.default_rng(0))
         seconds = []
         for step in STEPS.values():
