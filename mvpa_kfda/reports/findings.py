@@ -31,12 +31,12 @@ PACKAGES = {
 def positions_of(places):
     """All positions of a map, "100 time points from -0.2 to 0.79 s"."""
     if places.geometry is not None:
-        return f"each of {places.geometry.describe()}"
+        return f"each of {places.geometry.describe()}".replace("each of 1 ", "one ")
     parts = []
     for axis in map(AXES.get, places.axes):
         noun, unit = axis.point or axis.noun, axis.end
         values = places.coordinates[axis.field]
-        words = axis.count(len(values))
+        words = axis.count(len(values)) if len(values) > 1 else f"one {noun}"
         if unit and len(values) > 1:
             words += f" from {number(values[0])} to {number(values[-1])}{unit}"
         elif unit:
