@@ -103,7 +103,7 @@ def inference_of(result, asked):
 def corrected(result, correction, alpha, *, threshold, n, n_tests, **words):
     """How p-values were corrected for n positions, by tests that all reject."""
     level = f"The significance level was {number(alpha)}."
-    if not result.axes:
+    if not result.axes or (n == 1 and not is_of_clusters(correction)):
         return level
     places, named = result.places.noun(2), NAMED[correction]
     words |= {"places": places, "Places": capital(places)}
