@@ -107,6 +107,13 @@ class SourceForm:
         cls = getattr(mne, self.class_name(bool(vector)))
         return cls(data, vertices, tmin, tstep, self.subject)
 
+    def take(self, chosen):
+        """The form of chosen vertices (n_vertices,), of bool."""
+        parts = np.split(chosen, np.cumsum([*map(len, self.vertices)])[:-1])
+        pairs = zip(self.vertices, parts, strict=True)
+        points = None if self.points is None else self.points[chosen]
+        return replace(self, vertices=tuple(v[x] for v, x in pairs), points=points)
+
     def pack(self):
         """Plain values, which `unpack_form` understands."""
         return vars(self) | {"structures": np.array(self.structures, dtype=str)}

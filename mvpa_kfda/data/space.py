@@ -13,7 +13,14 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from ..utils.checks import check_option, check_shape, counted, invalid, quoted
+from ..utils.checks import (
+    check_option,
+    check_shape,
+    counted,
+    did_you_mean,
+    invalid,
+    quoted,
+)
 from ..utils.files import same_content
 
 HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
@@ -124,6 +131,10 @@ class Space:
     def take(self, chosen):
         """The space of chosen positions (n_positions,), of bool."""
         return replace(self, mask=self._on_places(chosen, False, bool))
+
+    def part(self, chosen):
+        """The space of chosen positions alone, with images of no others."""
+        return self.take(chosen)
 
     def _on_places(self, values, outside, dtype):
         """Values (n_positions,) on all places of an image, as the mask has them."""
@@ -395,9 +406,16 @@ class RegionSpace(Space, kind="regions", noun="region"):
             mend = f"choose by number: {quoted(self.ids[found].tolist(), 10)}"
             raise ValueError(f"{len(found)} regions are called {region!r}; {mend}.")
         if len(found) == 0:
-            there = f"The {what}s are: {quoted(known.tolist(), 10)}."
-            raise ValueError(f"There is no region of the {what} {region!r}. {there}")
+            there = f" The {what}s are: {quoted(known.tolist(), 10)}."
+            there = did_you_mean(region, known) * by_name + there
+            raise ValueError(f"There is no region of the {what} {region!r}.{there}")
         return int(found[0])
+
+    def part(self, chosen):
+        """The space of chosen regions alone, in the same base."""
+        ids = self.ids[chosen]
+        labels = np.where(np.isin(self.labels, ids), self.labels, 0)
+        return RegionSpace(self.names[chosen], ids, self.base, labels)
 
     @property
     def index(self):
@@ -694,6 +712,13 @@ class ParcelSpace(FeatureSpace, kind="parcels", noun="parcel", ending=".pscalar.
     def take(self, chosen):
         """All parcels, which images are always of."""
         return self
+
+    def part(self, chosen):
+        """The space of chosen parcels alone."""
+        kept, parcel = chosen[self.parcel], numbered(chosen)[self.parcel]
+        of = {name: getattr(self, name)[kept] for name in ("structure", "vertex")}
+        of |= {"voxel": self.voxel[kept], "parcel": parcel[kept]}
+        return replace(self, names=self.names[chosen], n=chosen.sum(), **of)
 
     def axis(self):
         """The axis of the file, a `nibabel.cifti2.ParcelsAxis`."""

@@ -606,7 +606,7 @@ METHODS = {
         exchange,
         "t",
         "{what} was tested ({side}) with Student's *t* across subjects, using a null "
-        "distribution from random sign flips [@Nichols2002].",
+        "distribution from sign flips [@Nichols2002].",
         "{what} was tested ({side}) with Student's *t*, using a null distribution from "
         "permutations of subjects between the groups [@Nichols2002].",
     ),

@@ -179,6 +179,7 @@ def _effect(result):
     if isinstance(result, SubjectResult):
         permuted = "labels" if len(result.classes) else "values"
         metric = metric_in_text(result.scalar_metrics[0])
+        metric = f"the {metric}" if " of the " in metric else metric
         return f"{metric} is above that of permuted {permuted}"
     label, side = score_in_text(result), result.alternative
     if result.is_difference:
@@ -211,9 +212,12 @@ def _none_significant(result):
 
 def _method(result, name):
     """What a test, corrected so, is called."""
-    of_one = isinstance(result, SubjectResult)
-    test = "label permutations" if of_one else result.title_parts()[0]
-    return f"{test}, {CORRECTION_LABELS[name]}" if result.axes else test
+    if isinstance(result, SubjectResult):
+        test = "label permutations" if len(result.classes) else "permutations of values"
+    else:
+        test = result.title_parts()[0]
+    is_single = result.places.n_positions == 1
+    return test if is_single else f"{test}, {CORRECTION_LABELS[name]}"
 
 
 # ------------------------------------------------------------------------------ where
@@ -221,7 +225,8 @@ def _method(result, name):
 
 def _where(result, name):
     """Where there is an effect."""
-    if result.axes and name == "none":
+    is_single = result.places.n_positions == 1
+    if not is_single and name == "none":
         return (
             "The p-values are not corrected for testing many positions; choose a "
             'correction, such as correction="max".'
@@ -232,8 +237,9 @@ def _where(result, name):
     n, of_all, effect = found.n, found.of_all, _effect(result)
     method, keys = _method(result, name), cited_in(NAMED[name].words)
     known = CORRECTIONS.get(name)
-    if not result.axes:
-        p = p_words(found.smallest_p)
+    if is_single:
+        p, place = p_words(found.smallest_p), found.place.strip()
+        effect = f"{place}, {effect}" if place else effect
         return Said(f"{capital(effect)} ({p}).", np.nan, method)
     if known is None or known.false_discovery:
         what = f"{of_all} are {'in the clusters that are ' if known is None else ''}"
@@ -243,7 +249,9 @@ def _where(result, name):
         )
         return Said(statement, n, method, keys, confidence=np.nan)
     if known.of_positions:
-        return Said(f"At each of {of_all}, {effect}.", n, method, keys)
+        at = "In" if result.places.noun(1) == "region" else "At"
+        each = "" if n == 1 else "each of "
+        return Said(f"{at} {each}{of_all}, {effect}.", n, method, keys)
     n_regions = np.count_nonzero(result.clusters(name)["p"] <= alpha)
     what = "cluster" if known.of_clusters else "connected region"
     if n_regions > 1:
@@ -265,8 +273,8 @@ def _from_when(result, name=None):
         return _of_latency(result)
     if "times" not in result.axes:
         return "This result is not over time."
-    known = CORRECTIONS.get(name)
-    if known is None or not known.of_positions:
+    known, is_single = CORRECTIONS.get(name), result.places.n_positions == 1
+    if not is_single and (known is None or not known.of_positions):
         return (
             f"With correction={name!r} no single time is shown to have an effect. Test "
             'with correction="cluster-depth" (of time courses) or correction="max".'
@@ -304,7 +312,7 @@ def _of_latency(result):
 
 def _how_much(result, _=None):
     """How many positions have an effect, at least."""
-    if not result.axes:
+    if result.places.n_positions == 1:
         return "This result has a single position."
     try:
         found = result.true_discoveries(alpha=result.significance_level)

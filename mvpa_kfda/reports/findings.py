@@ -31,12 +31,12 @@ PACKAGES = {
 def positions_of(places):
     """All positions of a map, "100 time points from -0.2 to 0.79 s"."""
     if places.geometry is not None:
-        return f"each of {places.geometry.describe()}"
+        return f"each of {places.geometry.describe()}".replace("each of 1 ", "one ")
     parts = []
     for axis in map(AXES.get, places.axes):
         noun, unit = axis.point or axis.noun, axis.end
         values = places.coordinates[axis.field]
-        words = axis.count(len(values))
+        words = axis.count(len(values)) if len(values) > 1 else f"one {noun}"
         if unit and len(values) > 1:
             words += f" from {number(values[0])} to {number(values[-1])}{unit}"
         elif unit:
@@ -103,7 +103,7 @@ def inference_of(result, asked):
 def corrected(result, correction, alpha, *, threshold, n, n_tests, **words):
     """How p-values were corrected for n positions, by tests that all reject."""
     level = f"The significance level was {number(alpha)}."
-    if not result.axes:
+    if not result.axes or (n == 1 and not is_of_clusters(correction)):
         return level
     places, named = result.places.noun(2), NAMED[correction]
     words |= {"places": places, "Places": capital(places)}

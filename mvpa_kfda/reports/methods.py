@@ -117,7 +117,7 @@ def _subject_paragraphs(result, asked):
     if not result.has_p:
         names = ("correction", "alpha", "threshold", "alternative")
         asked.refuse(names, "has no label permutations, so no p-values")
-    asked = asked.completed("max" if result.axes else "none")
+    asked = asked.completed("none" if result.places.n_positions == 1 else "max")
     p, repeats = Record(result.parameters), result.n_repeats
     averaged = result.members is not None and np.shape(result.members)[1] > 1
     noun = "pseudo-trial" if averaged else "trial"

@@ -178,15 +178,20 @@ def _maps(result):
             yield _draw(result.plot, words, metric=name)
 
 
+_HIGHEST = "Each permutation contributes the highest score of its map."
+
+
 def _null(result, corrections):
     """The null distribution that the whole map is tested against."""
     if isinstance(result, Latency) or not result.has_p:
         return
-    if result.axes and not any(map(is_of_maximum, corrections)):
+    is_single = result.places.n_positions == 1
+    if not is_single and not any(map(is_of_maximum, corrections)):
         return  # it is not the one that the p-values of the page come from
+    of_all = "the largest value of {} over all positions"
     words = (
-        "Histogram of the largest value of {} over all positions, one for each "
-        "permutation, with that of the data as a line."
+        f"Histogram of {'{}' if is_single else of_all}, one for each permutation, with "
+        "that of the data as a line."
     )
     if isinstance(result, TestedMap):
         if len(result.null_max):
@@ -196,7 +201,7 @@ def _null(result, corrections):
         yield _draw(
             result.plot_null,
             words.format(label_of(result, metric)),
-            "Each permutation contributes the highest score of its map.",
+            "" if is_single else _HIGHEST,
             metric=metric,
             alpha=result.significance_level,
         )

@@ -43,7 +43,10 @@ HEADINGS = {
 
 def heading(result):
     """What the analysis of a result is called."""
-    return HEADINGS[type(result).__name__]
+    words = HEADINGS[type(result).__name__]
+    if isinstance(result, SubjectResult) and not len(result.classes):
+        return words.replace("Decoding", "Regression")
+    return words
 
 
 def by_name(results, function):
@@ -89,7 +92,8 @@ def corrections_of(result, asked=None):
     """
     if not result.has_p or not result.scalar_metrics:
         return ()
-    if not result.axes:
+    is_single = result.places.n_positions == 1
+    if not result.axes or (is_single and isinstance(result, SubjectResult)):
         return ("none",)
     tested = result.correction if isinstance(result, TestedMap) else None
     return tested or asked or (result.default_correction,)
@@ -124,6 +128,8 @@ def word_question(result):
     if kind != "latency" and result.axes:
         where = result.places.describe().replace(" x ", " by ")
         at = f" {'in' if result.places.noun(1) == 'region' else 'at'} {where}"
+        if result.places.n_positions == 1:
+            at = f" {result.places.at(0)}"
     words |= {"result": result, "kind": kind, "at": at, "details": ", ".join(details)}
     return "".join(written("question.txt", **words))
 

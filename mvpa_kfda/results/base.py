@@ -859,14 +859,21 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
                 f"other shapes for: {', '.join(wrong)}."
             )
 
-    def sel(self, **where: Any) -> Self:
-        """Return the result at some times or frequencies, by their coordinates.
+    def sel(self, *, place: Any = None, **where: Any) -> Self:
+        """Return the result at some places, times or frequencies.
 
         Corrections for multiple testing are then for these positions alone: choose
         them before you look at the scores.
 
         Parameters
         ----------
+        place : str, int, tuple, mne.Label, image, or list of these
+            Sensors by name. Regions and parcels by name, or regions by their number in
+            the atlas. The voxel that contains ``(x, y, z)``, in mm and in the space of
+            the decoded images: MNI coordinates if these were in MNI space. Vertices,
+            ``("left", 1234)``, or of source estimates ``"lh 1234"``, a structure such
+            as ``"lh"``, or a label. An image that is zero outside a set of voxels or
+            vertices, or its path. Places stay in the order of the map.
         **where
             Axes of the map, ``times``, ``freqs``, ``train_times`` or ``test_times``:
             ``slice(start, stop)`` with both ends included, in seconds or Hz, or a
@@ -880,14 +887,14 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
 
         Raises
         ------
-        ValueError
-            If the map has no such axis, if no position is there, or if only summaries
-            of the permutations were kept.
+        TypeError, ValueError
+            If the map has no such axis or no places, if no position is there or none
+            was decoded, or if only summaries of the permutations were kept.
 
         Examples
         --------
         >>> import numpy as np
-        >>> from mvpa_kfda import decode_arrays
+        >>> from mvpa_kfda import decode_arrays, decode_regions
         >>> rng = np.random.default_rng(0)
         >>> X, y = rng.normal(size=(40, 5, 10)), rng.permutation(["cat", "dog"] * 20)
         >>> result = decode_arrays(X, y, sfreq=20, n_permutations=19)
@@ -895,7 +902,12 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         array([0.1 , 0.15, 0.2 , 0.25, 0.3 ])
         >>> result.sel(times=0.2).scores.shape
         (1,)
+        >>> areas = ["V1", "V1", "V2", "V2", "FFA"]
+        >>> regions = decode_regions(X[:, :, 0], y, labels_img=areas)
+        >>> regions.sel(place=["V1", "FFA"]).to_dataframe()["region"].tolist()
+        ['FFA', 'V1']
         """
+        where |= {} if place is None else {"place": place}
         return select(self, where)
 
     @property

@@ -70,7 +70,7 @@ class Finding:
 
     def worded(self, label):
         """For example "highest accuracy" of a map; the label of a single score."""
-        if not self.result.axes:
+        if self.scores.size == 1:
             return label
         side = self.side
         if side == "two-sided" and np.isnan(self.result.chances[self.metric]):
@@ -188,9 +188,10 @@ class Finding:
         if self.untested:
             return f"not tested, as {self.untested}"
         smallest = p_words(self.smallest_p)
-        if not self.result.axes:
+        if self.scores.size == 1:
             return with_null(self.result, smallest)
-        what = f"significant at {self.of_all}"
+        at = "in" if self.result.places.noun(1) == "region" else "at"
+        what = f"significant {at} {self.of_all}"
         if self.n and is_of_clusters(self.correction):  # p is of a cluster as a whole
             what = f"significant clusters cover {self.of_all}"
         where = f": {self.spans}" if self.spans else ""

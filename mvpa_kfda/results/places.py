@@ -16,7 +16,7 @@ from scipy import sparse
 from ..data.space import SurfaceSpace, VolumeSpace, same_places, unpack_space
 from ..inference.clusters import adjacency_among
 from ..utils.axes import AXES, BY_COLUMN, point_of_axes
-from ..utils.checks import counted, enumerated, invalid, plural, quoted
+from ..utils.checks import counted, did_you_mean, enumerated, invalid, plural, quoted
 from ..utils.files import same_content
 from ..utils.rounding import brief, number, rounded
 from ..viz.style import sample_edges
@@ -284,7 +284,8 @@ class Places:
                 known = quoted(values.tolist(), 20)
                 raise ValueError(
                     f"Invalid value for {option!r}: {wanted!r}; no {axis.noun} is "
-                    f"named {unknown[0]!r}. The {nouns} are: {known}."
+                    f"named {unknown[0]!r}.{did_you_mean(unknown[0], values)} The "
+                    f"{nouns} are: {known}."
                 )
             return np.isin(values, names)
         is_span = isinstance(wanted, list | tuple)
@@ -315,14 +316,20 @@ class Places:
         if self._has_regions and isinstance(wanted, str | Integral):
             return space.find(wanted)
         found = []
-        if space.kind == "volume" and _are_numbers(wanted, 3) and len(space.points):
-            distance = np.linalg.norm(space.points - np.asarray(wanted, float), axis=1)
+        is_point = _are_numbers(wanted, 3) and np.isfinite(wanted).all()
+        if space.kind == "volume" and is_point and len(space.points):
+            beside = space.points - np.asarray(wanted, float)
+            distance = np.linalg.norm(beside, axis=1)
             found = [distance.argmin()]
-            if not distance.min() <= np.linalg.norm(space.affine[:3, :3]):
+            is_near = distance.min() <= np.linalg.norm(space.affine[:3, :3])
+            if option == "place":  # the voxel that holds the point, half to either side
+                away = np.abs(np.linalg.solve(space.affine[:3, :3], beside.T)).max(0)
+                found, is_near = [away.argmin()], away.min() <= 0.5 + _SAME
+            if not is_near:
                 raise ValueError(
                     f"Invalid value for {option!r}: {wanted!r}. The nearest voxel of "
-                    f"the mask is {distance.min():.0f} mm away. Choose a position "
-                    "inside it."
+                    f"the mask, {self.at(distance.argmin())}, is {distance.min():.1f} "
+                    "mm away. Choose a position inside it."
                 )
         elif space.kind == "surface" and isinstance(wanted, list | tuple):
             if len(wanted) == 2:
@@ -335,6 +342,70 @@ class Places:
         if len(found) != 1:
             raise invalid(option, wanted, self._allowed(option, one=True))
         return int(found[0])
+
+    # ------------------------------------------------------------- a part, by places
+
+    @property
+    def axis_of_places(self):
+        """The axis along which positions are sensors or in a brain; None without."""
+        return next((x for x in self.axes if x not in AXES or not AXES[x].unit), None)
+
+    def allowed_places(self):
+        """What places may be given by."""
+        if self.geometry is not None:
+            words = self._allowed("place", one=True)
+        else:
+            words = f"the name of a {AXES[self.axis_of_places].noun}"
+            words += ", a structure, or an mne.Label" * (self.sources is not None)
+        return f"{words}; a list of these{', or an image' * self._takes_images}"
+
+    def find_place(self, wanted):
+        """Which coordinates (n,) along the axis of places are meant, of bool."""
+        if self._takes_images and _is_image(wanted):
+            return self.find(wanted, "place")
+        wanted = wanted.tolist() if isinstance(wanted, np.ndarray) else wanted
+        is_point = self.in_voxels and _are_numbers(wanted, 3)
+        each = wanted if isinstance(wanted, list) and not is_point else [wanted]
+        if not each:
+            raise invalid("place", wanted, self.allowed_places())
+        if self.geometry is None:
+            if self.sources is not None:
+                wanted = [name for one in each for name in self._vertices_of(one)]
+            axis = self.axis_of_places
+            return self.find_along(axis, wanted, "place", self.allowed_places())
+        rows = [self.position(one, "place") for one in each]
+        return np.isin(np.arange(self.n_positions), rows)
+
+    def name_some(self, inside):
+        """Name chosen places (n,), "sensors O1 and O2", or say how many they are."""
+        names, n = self.coordinates[self.axis_of_places], np.count_nonzero(inside)
+        if self.geometry is None:
+            noun = AXES[self.axis_of_places].noun
+        else:
+            noun = self.geometry.noun
+            names = self.geometry.columns().get(noun, names)
+        if n <= _MOST_NAMED and names.dtype.kind == "U":
+            return f"{plural(noun, n)} {enumerated(names[inside])}"
+        if n > 1:
+            return f"{n:,} of {counted(len(names), noun, ',')}"
+        place = self.at(inside.argmax())
+        return place[3:] if place.startswith("at vertex") else f"the {noun} {place}"
+
+    def _vertices_of(self, wanted):
+        """The names of the vertices of a label or a structure; anything else stays."""
+        known, subject = self.coordinates["vertices"], self.sources["subject"]
+        names = [wanted]
+        if isinstance(wanted, str) and wanted in list(self.sources["structures"]):
+            names = [name for name in known if name.rpartition(" ")[0] == wanted]
+        elif hasattr(wanted, "hemi"):
+            parts = [wanted.lh, wanted.rh] if wanted.hemi == "both" else [wanted]
+            if None not in (subject, of := parts[0].subject) and of != subject:
+                raise ValueError(f"{wanted!r} is of {of!r}; the map is of {subject!r}.")
+            inside = {f"{each.hemi} {i}" for each in parts for i in each.vertices}
+            names = [name for name in known if name in inside]
+        if not names:
+            raise ValueError(f"No vertex of the map is in {wanted!r}.")
+        return names
 
     def _members(self, row, option):
         """The positions of a cluster by its row of a table."""
@@ -396,6 +467,9 @@ class Places:
         """Return plain values, which `unpack_places` understands."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+
+#: Up to so many places are named one by one.
+_MOST_NAMED = 10
 
 #: How one position is asked for, by the kind of space; others have numbers.
 _ONE = {

@@ -13,6 +13,7 @@ import re
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -134,6 +135,13 @@ def warn(message, category=RuntimeWarning, of_result=True):
 def invalid(name, value, allowed, kind=ValueError, hint=""):
     """The error for a value that is not allowed."""
     return kind(f"Invalid value for {name!r}: {value!r}. Allowed: {allowed}.{hint}")
+
+
+def did_you_mean(name, known):
+    """Ask for the known name that is nearest to an unknown one, in a sentence."""
+    folded = {str(each).casefold(): str(each) for each in known}
+    near = get_close_matches(str(name).casefold(), folded, n=1)
+    return f" Did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def check_option(name, value, allowed, also=()):

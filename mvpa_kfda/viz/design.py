@@ -198,6 +198,8 @@ def _add_bar(ax, mesh, design):
         shown = np.unique(np.linspace(0, c - 1, 5).astype(int))
         bar.set_ticks(shown, labels=style.short_names(design.classes[shown], 12))
         bar.ax.minorticks_off()
+    else:
+        bar.set_label("Value", size="small")
 
 
 def _mark_chosen(ax, design, lines):
@@ -259,9 +261,10 @@ def _draw_blocks(ax, design, lines):
         inside = design.blocks == number
         alike = len(np.unique(design.y[inside])) == 1
         has[:, b] = [(1 + alike) * inside[rows].any() for _, rows in lines]
-    labels = ["", "labels permuted within a column", "all equal, never permuted"]
+    what = "labels" if len(design.classes) else "values"
+    labels = ["", f"{what} permuted within a column", "all equal, never permuted"]
     if design.parameters.get("permute") == "groups":
-        labels[1] = "labels permuted across groups"
+        labels[1] = f"{what} permuted across groups"
     handles = _draw_kinds(ax, has, _BLOCK_COLORS, labels)
     ax.set(title="Exchange", xlabel="Block")
     _number_columns(ax, has.shape[1])

@@ -373,7 +373,7 @@ def plot_null_max(
         label = f"minus {label}"
     elif result.alternative == "two-sided":
         label = f"|{label}|"
-    over = ", maximum over positions" if result.axes else ""
+    over = ", maximum over positions" if result.places.n_positions > 1 else ""
     xlabel = style.fit_label(f"{label}{over}", style.inches_of(ax)[0])
     ax.set(xlabel=xlabel, ylabel=draws.capitalize())
     return style.finish(ax, result, show, legend=legend)

@@ -416,7 +416,9 @@ def _limits(values, chance):
     """The two ends of the colors that fit the scores."""
     values = values[np.isfinite(values)]
     if not np.isfinite(chance):
-        return (values.min(), values.max()) if values.size else (0.0, 1.0)
+        low, high = (values.min(), values.max()) if values.size else (0.0, 1.0)
+        beyond = 0.1 * (low == high)  # or one value, or equal ones, had no color
+        return low - beyond, high + beyond
     reach = np.abs(values - chance).max(initial=0) or 0.1  # all at chance: any will do
     low, high = chance - reach, chance + reach
     if low < 0 < chance and values.min(initial=0) >= 0:

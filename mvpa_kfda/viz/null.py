@@ -190,7 +190,7 @@ def plot_map_null(
         second = np.nanmax(tests[1].scores)
         label = f"observed in the second test, {rounded(second)}"
         ax.axvline(second, color=of_second, lw=2.2, label=label)
-    over = ", maximum over positions" if result.axes else ""
+    over = ", maximum over positions" if result.places.n_positions > 1 else ""
     ax.set(xlabel=f"{style.metric_label(metric)}{over}", ylabel="Permutations")
     return style.finish(ax, result, show, legend=legend)
 

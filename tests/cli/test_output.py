@@ -89,7 +89,7 @@ def test_regions_are_scored_by_name(inside, tmp_path, capsys):
     assert pd.read_csv(files["_peaks.csv"])["region"].tolist() == ["V1 left"]
     assert "2 regions; 34 voxels per region (median; 18 to 50)\n" in printed
     assert f"{result.scores[0]:.3f} in region V1 left (chance 0.500)" in printed
-    assert "Test: significant at 1 of 2 regions (p ≤ 0.05, max-" in printed
+    assert "Test: significant in 1 of 2 regions (p ≤ 0.05, max-" in printed
     table = printed.split("permutations\n")[1].splitlines()
     assert table[0].split()[0] == "region"
     assert table[1].split()[:3] == ["V1", "left", "-1.5"]

@@ -423,6 +423,9 @@ def test_parcels_are_features_with_names(tmp_path, ending):
     assert read.header.get_axis(1) == PARCELS
     assert read.nifti_header.get_intent()[0] == "ConnParcelScalr"
     assert_allclose(read.get_fdata()[0], result.scores, rtol=1e-6, atol=0)
+    img = result.sel(place=["Mixed", "MT"]).to_img()
+    assert img.header.get_axis(1) == PARCELS[[1, 3]]
+    assert_allclose(img.get_fdata()[0], result.scores[[1, 3]], rtol=1e-6, atol=0)
 
 
 def test_networks_of_parcels():

@@ -16,8 +16,10 @@ from mne.stats import permutation_cluster_1samp_test
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.stats import binom
+from sklearn.linear_model import Ridge as SklearnRidge
+from sklearn.model_selection import KFold, cross_val_predict
 
-from mvpa_kfda import TimeResult, group_inference, methods_text
+from mvpa_kfda import Ridge, TimeResult, decode_arrays, group_inference, methods_text
 from mvpa_kfda.group.second_level import (
     METHODS,
     RecombinedNull,
@@ -118,6 +120,41 @@ def test_groups_equal_the_oracle(method, alternative, lists, n_permutations, kin
     scores = np.array([each.scores for each in first])
     against = 0.0 if other is None else np.mean([each.scores for each in other], axis=0)
     assert_allclose(group.scores, scores.mean(axis=0) - against, rtol=0, atol=1e-12)
+
+
+def test_groups_of_regression_are_those_of_refitted_ridges():
+    n, P, cv, subjects, by_hand = 24, 39, KFold(4), [], []
+    for seed in range(6):
+        X, _ = build.trials((n,), 4, 3, seed)
+        values = build.values_of(X[..., :1], seed, noise=3.0)
+        options = {"cv": cv, "reg": Ridge(2.0), "scoring": "pearsonr"}
+        options |= {"n_permutations": P, "random_state": seed, "task": "regression"}
+        subjects.append(decode_arrays(X, values, **options))
+        ranks = np.unique(values, return_inverse=True)[1]
+        rows = np.sort(values)[build.permuted(ranks, P, cv, seed=seed)]
+        predicted = [
+            cross_val_predict(SklearnRidge(2.0), x, rows.T, cv=cv).T  # (P + 1, n)
+            for x in np.moveaxis(X, 2, 0)
+        ]
+        pairs = [zip(rows, each, strict=True) for each in predicted]
+        by_hand.append([[np.corrcoef(*pair)[0, 1] for pair in each] for each in pairs])
+    by_hand = np.moveaxis(by_hand, 2, 1)  # (S, P + 1, T)
+    scores, nulls = by_hand[:, 0], by_hand[:, 1:]
+    for result, expected, null in zip(subjects, scores, nulls, strict=True):
+        assert_allclose(result.scores, expected, rtol=1e-10)
+        assert_allclose(result.null, null, rtol=1e-9, atol=1e-9)
+    below = nulls.mean(axis=1)
+    assert below.mean() < -0.1  # what is left out of a fold shifts its mean
+    for alternative, level in (("greater", 0), ("less", below), ("two-sided", below)):
+        group = group_inference(subjects, "t", "fdr", alternative=alternative)
+        p = stats.ttest_1samp(scores - level, 0, alternative=alternative).pvalue
+        assert_allclose(group.pvalues("none"), p, rtol=1e-9)
+        assert_allclose(group.scores, scores.mean(axis=0), rtol=1e-10)
+    options = {"n_permutations": 63, "random_state": 0, "alpha": 0.3}
+    for method in ("sign-flip", "bootstrap", "prevalence"):
+        group = group_inference(subjects, method, "max", **options)
+        reference_group.assert_equal(group, subjects)
+    assert group.subject_p.shape == (6, 3)
 
 
 @pytest.mark.filterwarnings("error")

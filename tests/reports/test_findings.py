@@ -114,7 +114,7 @@ def test_what_was_not_tested_first_is_exploratory():
     another = group_inference(people, **options)
     text = methods_text(another)
     assert f"was {auc}; tests of accuracy are exploratory" in text
-    assert "Of 2 corrections the first (corrected by the maximum" in text
+    assert "The first of 2 corrections was tested (corrected by the maximum" in text
     text = methods_text(another, correction="fdr")
     assert "correction named first was another (corrected by the maximum" in text
     assert "exploratory" not in methods_text(build.group(correction="max"))

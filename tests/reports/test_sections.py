@@ -238,6 +238,16 @@ def test_the_null_that_is_shown_is_that_of_the_p_values(monkeypatch):
 # ------------------------------------------------------------------------------ tables
 
 
+def test_a_single_region_is_compared_with_its_own_null():
+    region = result_of("regions").sel(place="2")
+    _, (words,) = images_in(read_section(region, "Null distribution"))
+    assert words.startswith("Histogram of Accuracy, one for each permutation")
+    text = read_section(region, "Summary").text
+    assert "The accuracy is" in text
+    assert "In region 2, accuracy is above that of permuted labels (p = 0.0" in text
+    assert "corrected for testing" not in read_section(region, "Methods").text
+
+
 def test_tables_of_peaks_have_the_numbers_of_the_result():
     result = build.result(scoring=["accuracy", "roc_auc"], n_permutations=39)
     rows = read_section(result, "Peaks").rows

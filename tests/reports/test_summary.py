@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mvpa_kfda import compare, group_inference
+from mvpa_kfda import compare, decode_arrays, generalize_arrays, group_inference
 from mvpa_kfda.reports.summary import (
     HEADINGS,
     corrections_of,
@@ -113,6 +113,16 @@ def test_questions_name_what_was_compared():
         ("prevalence", "Does anyone in the population have accuracy above chance at"),
     ):
         assert word_question(result_of(kind)).startswith(words)
+    region = result_of("regions").sel(place="2")
+    assert "be discriminated in region 2? (" in word_question(region)
+    X, _ = build.trials((10,), 3, 4)
+    angles = {"task": "regression", "circular": True, "period": 180}
+    course = decode_arrays(X, 18.0 * (7 * np.arange(10) % 10), **angles)
+    words = "Can circular values (period 180) be predicted at 4 times"
+    assert word_question(course).startswith(words)
+    assert heading(course) == "Regression over time"
+    across = generalize_arrays(X, np.cos(9 * np.arange(10)), task="regression")
+    assert word_question(across).startswith("Does a regression trained at one time gen")
     assert "4 folds, 39 permutations.)" in word_question(result_of("DecodingResult"))
     assert heading(result_of("latency")) == HEADINGS["Latency"] == "Latency"
 

@@ -11,7 +11,7 @@ def test_parts_with_nothing_to_say_are_left_out_and_spaces_are_single():
     shown = written(
         "exploratory.txt", first="", metric=None, tags=["max", "fdr"], is_other=False
     )
-    words = "Of 2 corrections the first (max) was tested; results with others are"
+    words = "The first of 2 corrections was tested (max); results with others are"
     assert shown == [f"{words} exploratory."]
     nothing = {"first": "", "metric": None, "tags": [], "is_other": False}
     assert written("exploratory.txt", **nothing) == []

@@ -74,7 +74,12 @@ def test_positions_are_found(places, wanted, one, expected):
         (SENSORS, "Cz", True, "a sensor by name, a time"),
         (AREAS, [], False, "a name or a list of names"),
         (AREAS, "V9", True, "no region of the name 'V9'"),
-        (VOXELS, (500.0, 0, 0), True, r"nearest voxel of the mask is \d+ mm away"),
+        (
+            VOXELS,
+            (500.0, 0, 0),
+            True,
+            r"nearest voxel of the mask, at x.* is 460.0 mm away",
+        ),
         (VOXELS, (1, 2), True, r"\(x, y, z\) in mm"),
     ],
 )

@@ -205,6 +205,12 @@ def test_colors_are_symmetric_about_chance(plot, result, vlim):
     assert f"chance ({CHANCE})" in legend(drawn)
 
 
+def test_equal_scores_without_a_chance_level_have_a_color():
+    for values in (np.array([0.4]), np.full((2, 3), -1.0)):
+        norm, _ = colors_for(values, np.nan, None, None)
+        assert_allclose([norm.vmin, norm.vmax], values.flat[0] + np.array([-0.1, 0.1]))
+
+
 def test_a_scale_may_end_at_chance():
     """The colors of one side are left: at the other end lies the lightest."""
     values = np.array([-1.0, -0.5])
