@@ -10,6 +10,7 @@ import mne
 import numpy as np
 
 from ..group.second_level import group_inference
+from ..group.subjects import leave_out_small
 from ..results.fields import keeps_warnings
 from ..results.finding import Finding
 from ..results.load import load_result
@@ -373,7 +374,8 @@ def group(options, method, config):
             each.entities["desc"] = entity_value(desc)
     if options["dry_run"]:
         for gathered in tests:
-            yield _attempt(_name_of(gathered), None, _preview_test, gathered)
+            asked = gathered, options
+            yield _attempt(_name_of(gathered), None, _preview_test, *asked)
         return
     for desc in sorted({each.entities.get("desc") for each in tests}):
         _write_config("group", config, options | {"desc": desc})
@@ -395,11 +397,26 @@ def _name_of(gathered):
     return " ".join(["group", *map("-".join, gathered.entities.items())])
 
 
-def _preview_test(gathered):
+def _preview_test(gathered, options):
     """Word who would be in a test."""
     gathered.check()
-    n = counted(len(gathered.files), "subject")
-    return "done", "; ".join([f"{n} ({', '.join(gathered.files)})", *gathered.notes])
+    names, notes = _with_enough_trials(gathered, options)
+    return "done", "; ".join(
+        [f"{counted(len(names), 'subject')} ({', '.join(names)})", *notes]
+    )
+
+
+def _with_enough_trials(gathered, options):
+    """The names of the subjects in a test, and what to say of the others."""
+    files, least, notes = gathered.files, options["min_trials"], list(gathered.notes)
+    if least is None:
+        return list(files), notes
+    asked = list(files.values()), len(files), list(files), least
+    _, _, names, left_out = leave_out_small(*asked)
+    if small := left_out["left_out"]:
+        text = ", ".join(f"sub-{each}" for each in small)
+        notes.append(f"left out: {text}, with fewer trials than --min-trials {least}")
+    return list(names), notes
 
 
 def _test(gathered, options, method, config):
@@ -412,13 +429,14 @@ def _test(gathered, options, method, config):
         )
     gathered.check()
     files, folder = gathered.files, options["output_dir"]
+    names, notes = _with_enough_trials(gathered, options)
     inputs = {uri(p, {"": folder}): file_checksum(p) for p in files.values()}
     stem = stem_of("group", gathered.entities)
     page = folder / f"{stem}_report.html"
     output = Output(folder / "group", stem, inputs, page, options)
     output.check()
     if output.is_complete:
-        return "there", "; ".join(["there already", *gathered.notes])
+        return "there", "; ".join(["there already", *notes])
 
     def make():
         result = group_inference(
@@ -427,13 +445,14 @@ def _test(gathered, options, method, config):
             resample=space is not None,
             **method,
         )
-        return result, list(inputs), None, ()
+        used = [uri(files[name], {"": folder}) for name in names]
+        return result, used, None, ()
 
     def summarize(result):
         n = int((np.asarray(result.pvalues()) <= result.alpha).sum())
         of_all = f"{n} of {int(result.counted.sum())} positions"
         found = f"{result.method}, {of_all} with p <= {result.alpha:g}"
-        return {"Found": "; ".join([f"{len(files)} subjects", found, *gathered.notes])}
+        return {"Found": "; ".join([f"{len(names)} subjects", found, *notes])}
 
     return "done", _finish(output, options, config, make, summarize, start, "--name")
 

@@ -43,7 +43,14 @@ from ..inference.prevalence import (
 )
 from ..metrics.pairs import TABLES
 from ..metrics.scores import mean_of_permuted
-from ..utils.checks import check_flag, check_option, check_share, counted, quoted
+from ..utils.checks import (
+    check_flag,
+    check_option,
+    check_share,
+    counted,
+    quoted,
+    some_of,
+)
 from ..utils.problems import word_told
 from ..utils.rounding import rounded
 from ..viz.group import plot_group, plot_null_max, plot_shares
@@ -1109,7 +1116,8 @@ class GroupResult(OptionsMixin, MatricesMixin, TestedMap):
         The ``"function"`` that returned the result, the ``"files"`` of the subjects by
         name and size, and the checksum of each subject's result (``"results"``, and
         ``"other"`` of the second list), by which :func:`~mvpa_kfda.verify` recognises
-        different ones. Ignored in comparisons of results.
+        different ones. With `min_trials`, who was left out (``"left_out"``,
+        ``"left_out_results"``). Ignored in comparisons of results.
 
     Examples
     --------
@@ -1456,6 +1464,8 @@ class GroupResult(OptionsMixin, MatricesMixin, TestedMap):
             what = "in two conditions" if self.paired else "against"
             more = "" if self.paired else f" {len(self.other_subjects)} others"
             parts = [f"{parts[0]} {what}{more}"]
+        if left_out := self.inputs.get("left_out"):
+            parts[0] += f" (left out, with too few trials: {some_of(left_out)})"
         parts.append(f"method {self.method!r}")
         if self.permuted_means is not None:
             mean = rounded(np.nanmean(self.permuted_means))
