@@ -25,7 +25,7 @@ from .analyses import (
     unused_options,
     with_recordings,
 )
-from .bold import check_estimate
+from .bold import check_denoised, check_estimate
 from .config import word_config
 from .events import RUN
 from .find import (
@@ -131,6 +131,8 @@ def participants(options, method, config):
     if ANALYSES[name].images:
         given = {name: key for name, (key, _, explicit) in config.items() if explicit}
         check_estimate(options, given)
+        if units[0].kind == "bold":
+            check_denoised(units, options)
     by_sensors = name == "time" and options["sensors"]
     desc = entity_value(options["desc"] or ("sensors" if by_sensors else name))
     options = options | {"analysis": name, "desc": desc}

@@ -9,6 +9,7 @@ read without its content being on record. What is beside a file follows BIDS' ru
 inheritance: from its folder up to the dataset, names without an entity that differs.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
@@ -28,7 +29,7 @@ _RAW = (
 )
 HEAD = ("eeg", "meg", "ieeg")
 #: Endings of preprocessed runs, and how fMRIPrep describes them.
-_BOLD, _PREPROCESSED = ("_bold.nii.gz", "_bold.nii"), "preproc"
+_BOLD, PREPROCESSED = ("_bold.nii.gz", "_bold.nii"), "preproc"
 #: Endings of the same on surfaces.
 _SURFACES = (".func.gii", ".dtseries.nii")
 #: Names of images that hold one volume per trial, for ``--estimate images``; the first
@@ -131,9 +132,12 @@ def check_dataset(folder, what):
     if not folder.is_dir():
         raise ValueError(f"{what} {folder}: there is no such folder.")
     if not (folder / "dataset_description.json").is_file():
+        mend = "Use the folder that contains the sub-* folders."
+        if any(folder.glob("sub-*/")):
+            mend = 'Add one: {"Name": "tedana", "BIDSVersion": "1.10.0"} will do.'
         raise ValueError(
             f"{what} {folder} is no BIDS dataset: it holds no "
-            "dataset_description.json. Use the folder that contains the sub-* folders."
+            f"dataset_description.json. {mend}"
         )
 
 
@@ -219,7 +223,7 @@ def _recordings(root, options):
         if entities.get("sub", _NOBODY) == _NOBODY or later_part or no_magnitude:
             continue
         recording = Recording(path, root, entities)
-        of_kind = {"desc": _PREPROCESSED} | wanted if kind == "bold" else wanted
+        of_kind = {"desc": PREPROCESSED} | wanted if kind == "bold" else wanted
         chosen = all(
             same_value(name, entities.get(name, NO_VALUE), value)
             for name, value in of_kind.items()
@@ -246,7 +250,7 @@ def _word_others(root, wanted, others):
         )
     return (
         f"{root} has BOLD runs, but none that fMRIPrep has preprocessed "
-        f"(*_desc-{_PREPROCESSED}_bold.nii.gz). Set --derivatives to its output, or "
+        f"(*_desc-{PREPROCESSED}_bold.nii.gz). Set --derivatives to its output, or "
         f"choose other runs with --entity; there are: {there}."
     )
 
@@ -472,11 +476,15 @@ def _word_choice(several, kind):
         told += [f"--entity {name}-{value}" for value in values if len(values) > 1]
     if not told:
         return "Move one of them away."
+    echoes = {each.entities.get("echo", NO_VALUE) for each in several}
+    combined = " Echoes are combined in other spaces, see --space."
+    combined *= len(echoes - {NO_VALUE}) > 1 and NO_VALUE not in echoes
     conditions = (
         " If each holds the trials of one condition, as NiBetaSeries writes them, join "
         "them to one file for each run, with a table of the trials beside it."
     )
-    return f"Choose one with {enumerated(told, 'or')}.{conditions * (kind == 'images')}"
+    conditions *= kind == "images"
+    return f"Choose one with {enumerated(told, 'or')}.{combined}{conditions}"
 
 
 # --------------------------------------------------------------- the files of a result
@@ -634,6 +642,7 @@ def _find_raw(label, recording, options):
 def _find_bold(label, recording, options):
     """The `Run` of a preprocessed BOLD run."""
     events, own = _events_of(recording, options), recording.entities
+    _check_scans(recording, options["bids_dir"])
     confounds, parts = None, ()
     if options["confounds"] != ["none"]:
         # In the folder of the run, as nilearn looks for it, which refuses two of them.
@@ -657,6 +666,37 @@ def _find_bold(label, recording, options):
         confounds=confounds,
         parts=parts,
     )
+
+
+def _check_scans(recording, root):
+    """Refuse a run of which scans were removed, so that events have other ones.
+
+    There are more in the raw run, if it is there, or in XCP-D's table of outliers.
+    """
+    folder, own = recording.path.parent, recording.entities
+    names, counts = ("task", *_OF_RUNS), {recording.path: None}
+    for path in _files_in(root / folder.relative_to(recording.root)):
+        entities = entities_of(path)
+        alike = (same_value(k, entities.get(k), own.get(k)) for k in names)
+        if path.name.endswith(_BOLD) and "desc" not in entities and all(alike):
+            counts[path] = None
+    for path in _named_in(folder, recording, ("outliers.tsv",), {}):
+        with suppress(OSError):
+            counts[path] = len(path.read_bytes().splitlines()) - 1
+    for path, n in counts.items():
+        with suppress(Exception):  # of links to nothing; damaged ones are said later
+            counts[path] = nibabel.load(path).shape[3] if n is None else n
+    n = counts.pop(recording.path)
+    for path, expected in counts.items():
+        if None not in (n, expected) and n != expected:
+            raise ValueError(
+                f"{recording.path.name} has {n} scans, but {path.name} {expected}: "
+                "events would be taken for later or earlier ones. Use runs from which "
+                "no scans were removed (XCP-D: --fd-thresh 0, no --dummy-scans), and "
+                "leave scans out of the models by --confounds scrub with those of "
+                "fMRIPrep. If the events are timed for the shorter runs, use a "
+                "BIDS_DIR without the raw ones."
+            )
 
 
 def _find_images(label, recording, options):

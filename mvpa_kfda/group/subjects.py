@@ -384,8 +384,8 @@ def leave_out_small(entries, n_first, names, min_trials, paired=False):
     n_kept = sum(k < n_first for k in kept)
     if min(n_kept, len(kept) - n_kept if len(entries) > n_first else n_kept) < 2:
         raise ValueError(
-            f"min_trials={least} leaves fewer than two subjects of a list: left out are "
-            f"{some_of([*small.values()])}. Choose a smaller number."
+            f"min_trials={least} leaves fewer than two subjects of a list: it leaves "
+            f"out {some_of([*small.values()])}. Choose a smaller number."
         )
     parts = [entries[k] for k in kept], n_kept, tuple(names[k] for k in kept)
     checksums = [sums[k] for k in sorted(gone)]

@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from functools import wraps
 
+import nibabel
 import numpy as np
 import pandas as pd
 import pytest
@@ -110,6 +111,11 @@ NEXT = bold("echo-2", "desc-preproc", stem="sub-01_task-x_run-2")
             r"3 files are of run 1: .*\. Choose one with --entity echo-1, --entity "
             r"echo-2, or --entity echo-none\.",
         ),
+        (
+            ECHOES,
+            {},
+            r"echo-1 or --entity echo-2\. Echoes are combined in other spaces",
+        ),
         (ECHOES, {"entity": ["echo-3"]}, r"echo-3: no .* have: echo-1, echo-2\."),
         (ECHOES, {"entity": ["echo"]}, "--entity echo: write NAME-VALUE"),
         ([PREPROC, NEXT], {}, r"different echoes \(2, none\)\. Choose one with --ent"),
@@ -153,11 +159,62 @@ def test_a_lone_echo_is_said_and_a_denoised_run_is_decoded(fmri, capsys):
     words = f"{ONE} --analysis regions"
     assert fmri.run(words) == 2
     assert "there are: desc-denoised" in capsys.readouterr().err
-    assert fmri.run(f"{words} --entity desc-denoised") == 0
+    words += " --entity desc-denoised"
+    assert fmri.run(words) == 2  # once, and not for each subject
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "desc-denoised, not desc-preproc" in line
+    assert "use --confounds none" in line
+    assert fmri.run(f"{words} --confounds none") == 0
+    assert fmri.record()["Trials"]["Confounds"] == []
+    assert fmri.run(f"{words} --confounds motion") == 0
+    assert len(fmri.record()["Trials"]["Confounds"]) == 24
+    for path in list((fmri.root / "prep").rglob("*desc-denoised_bold*")):
+        path.rename(path.with_name(path.name.replace("denoised", "smoothAROMAnonaggr")))
+    aroma = words.replace("denoised", "smoothAROMAnonaggr")
+    assert fmri.run(f"{aroma} --confounds ica_aroma --desc aroma") == 0
+    assert fmri.record("desc-aroma")["Trials"]["Confounds"] == []
     assert "images of echo 2 only, not combined" in capsys.readouterr().out
-    text = methods_text(fmri.result())
+    text = methods_text(fmri.result("desc-regions"))
     assert "Scans were those of echo 2 only." in text
     assert "Files were those with desc-denoised in their names." in text
+
+
+def test_runs_of_which_scans_were_removed_are_refused(fmri, capsys):
+    (path,) = fmri.root.rglob("sub-01_*run-2_*_bold.nii.gz")
+    image, folder = nibabel.load(path), fmri.root / "sub-01" / "func"
+    table = path.with_name("sub-01_task-objects_run-2_outliers.tsv")
+    table.write_text("\n".join(["framewise_displacement", *"0" * 60, ""]))
+    raw = folder / "sub-01_task-objects_run-2_bold.nii.gz"
+    nibabel.Nifti1Image(image.get_fdata(), image.affine).to_filename(raw)
+    # Of another run, and links to nothing.
+    nibabel.Nifti1Image(image.get_fdata()[..., :9], image.affine).to_filename(
+        folder / "sub-01_task-rest_run-2_bold.nii.gz"
+    )
+    (folder / "sub-01_task-objects_run-3_bold.nii.gz").symlink_to("nothing")
+    words = f"{ONE} --analysis regions"
+    assert fmri.run(words) == 0
+    image.slicer[..., 4:].to_filename(path)
+    for beside in (raw, table):
+        capsys.readouterr()
+        assert fmri.run(words) == 2
+        said = capsys.readouterr().err
+        assert f"bold.nii.gz has 56 scans, but {beside.name} 60: " in said
+        beside.unlink()
+    for confounds in path.parent.glob("*run-2_desc-confounds*.tsv"):
+        lines = confounds.read_text().splitlines(keepends=True)
+        confounds.write_text("".join([lines[0], *lines[5:]]))
+    assert fmri.run(words) == 0
+
+
+def test_runs_in_the_space_of_the_scanner_are_warned_of(fmri, capsys):
+    for path in list((fmri.root / "prep").rglob("*_space-*")):
+        path.rename(path.with_name(re.sub("_space-[A-Za-z0-9]+", "", path.name)))
+    words = f"{ONE} --analysis regions --desc"
+    for more, is_said in (("all", True), ("one --run 1 --cv 2", False)):
+        assert fmri.run(f"{words} {more}") == 0, capsys.readouterr().err
+        assert (
+            "each of them to its own reference" in capsys.readouterr().err
+        ) == is_said
 
 
 def test_the_final_epochs_of_the_pipeline_are_taken(tmp_path):

@@ -243,7 +243,7 @@ def test_trials_of_values_are_counted():
     group = group_inference(results, "t", "none", min_trials=N)
     assert "Subjects had at least 12 trials. " in methods_text(group)
     for least, match in (
-        (N + 1, r"are subject 1 \(12\) and subject"),
+        (N + 1, r"out subject 1 \(12\) and subject"),
         (0, "min_trials"),
     ):
         with pytest.raises(ValueError, match=match):
