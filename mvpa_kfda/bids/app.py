@@ -410,25 +410,18 @@ def _preview_test(gathered, options):
 
 def _with_enough_trials(gathered, options):
     """The names of the subjects in a test, and what to say of the others."""
-    files, least, notes = gathered.files, options["min_trials"], list(gathered.notes)
+    files, least, notes = gathered.files, options["min_trials"], gathered.notes
     if least is None:
-        return list(files), notes
-    asked = list(files.values()), len(files), list(files), least
-    _, _, names, left_out = leave_out_small(*asked)
-    if small := left_out["left_out"]:
-        text = ", ".join(f"sub-{each}" for each in small)
-        notes.append(f"left out: {text}, with fewer trials than --min-trials {least}")
-    return list(names), notes
+        return [*files], notes
+    _, _, names, gone = leave_out_small([*files.values()], len(files), [*files], least)
+    text = ", ".join(f"sub-{each}" for each in gone["left_out"])
+    words = f"left out: {text}, with fewer trials than --min-trials {least}"
+    return names, [*notes, words] if text else notes
 
 
 def _test(gathered, options, method, config):
     """Test the results of all subjects of one kind, or see that it is done."""
     start, space = time.perf_counter(), gathered.entities.get("space")
-    if space in _OWN_SPACES:
-        raise ValueError(
-            f"maps are in the space {space} of each subject's own brain, and cannot be "
-            "put together. Decode images in a space of templates, see --space."
-        )
     gathered.check()
     files, folder = gathered.files, options["output_dir"]
     names, notes = _with_enough_trials(gathered, options)
@@ -488,7 +481,14 @@ class Gathered:
             subject: read_json(path.with_suffix(".json"))["Options"]
             for subject, path in self.files.items()
         }
-        words = []
+        space, words = self.entities.get("space"), []
+        of_regions = {own.get("analysis") for own in records.values()} == {"regions"}
+        if space in _OWN_SPACES and not of_regions:
+            raise ValueError(
+                f"maps are in the space {space} of each subject's own brain and cannot "
+                "be put together. Decode images in a space of templates (--space), or "
+                "regions, or warp the maps: see the recipes in the documentation."
+            )
         for name in sorted(set().union(*records.values())):
             texts = {s: json.dumps(own.get(name)) for s, own in records.items()}
             several = sorted(set(texts.values()))

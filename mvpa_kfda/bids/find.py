@@ -476,15 +476,11 @@ def _word_choice(several, kind):
         told += [f"--entity {name}-{value}" for value in values if len(values) > 1]
     if not told:
         return "Move one of them away."
-    echoes = {each.entities.get("echo", NO_VALUE) for each in several}
-    combined = " Echoes are combined in other spaces, see --space."
-    combined *= len(echoes - {NO_VALUE}) > 1 and NO_VALUE not in echoes
     conditions = (
         " If each holds the trials of one condition, as NiBetaSeries writes them, join "
         "them to one file for each run, with a table of the trials beside it."
     )
-    conditions *= kind == "images"
-    return f"Choose one with {enumerated(told, 'or')}.{combined}{conditions}"
+    return f"Choose one with {enumerated(told, 'or')}.{conditions * (kind == 'images')}"
 
 
 # --------------------------------------------------------------- the files of a result
@@ -673,22 +669,15 @@ def _check_scans(recording, root):
 
     There are more in the raw run, if it is there, or in XCP-D's table of outliers.
     """
-    folder, own = recording.path.parent, recording.entities
-    names, counts = ("task", *_OF_RUNS), {recording.path: None}
+    folder, own, n = recording.path.parent, recording.entities, _n_scans(recording.path)
+    whole = _named_in(folder, recording, ("outliers.tsv",), {})
     for path in _files_in(root / folder.relative_to(recording.root)):
-        entities = entities_of(path)
-        alike = (same_value(k, entities.get(k), own.get(k)) for k in names)
-        if path.name.endswith(_BOLD) and "desc" not in entities and all(alike):
-            counts[path] = None
-    for path in _named_in(folder, recording, ("outliers.tsv",), {}):
-        with suppress(OSError):
-            counts[path] = len(path.read_bytes().splitlines()) - 1
-    for path, n in counts.items():
-        with suppress(Exception):  # of links to nothing; damaged ones are said later
-            counts[path] = nibabel.load(path).shape[3] if n is None else n
-    n = counts.pop(recording.path)
-    for path, expected in counts.items():
-        if None not in (n, expected) and n != expected:
+        names = entities_of(path)
+        alike = (same_value(k, names.get(k), own.get(k)) for k in ("task", *_OF_RUNS))
+        if path.name.endswith(_BOLD) and "desc" not in names and all(alike):
+            whole.append(path)
+    for path in whole:
+        if None not in (n, expected := _n_scans(path)) and n != expected:
             raise ValueError(
                 f"{recording.path.name} has {n} scans, but {path.name} {expected}: "
                 "events would be taken for later or earlier ones. Use runs from which "
@@ -697,6 +686,14 @@ def _check_scans(recording, root):
                 "fMRIPrep. If the events are timed for the shorter runs, use a "
                 "BIDS_DIR without the raw ones."
             )
+
+
+def _n_scans(path):
+    """The number of scans of a run, or of rows in a table; None if unknown."""
+    with suppress(Exception):  # of links to nothing; damaged runs are said later
+        if path.suffix == ".tsv":
+            return len(path.read_bytes().splitlines()) - 1
+        return nibabel.load(path).shape[3]
 
 
 def _find_images(label, recording, options):

@@ -370,45 +370,40 @@ def leave_out_small(entries, n_first, names, min_trials, paired=False):
     Also who is left out, as group results record it; of a pair both are.
     """
     least = check_count("min_trials", min_trials, minimum=1)
-    small, sums = {}, []
+    gone, small, sums = set(), [], []
     for k, (name, entry) in enumerate(zip(names, entries, strict=True)):
         result = _load(entry, _word_subject(name, entry))
         sums.append(result.checksum)
-        for label, n in _class_sizes(result).items():
-            if n < least and k not in small:
-                small[k] = f"{name} ({n}{f' {label}' if label else ''})"
-    gone = set(small)
-    if paired:
-        gone |= {(k + n_first) % (2 * n_first) for k in small}
+        n, label = _smallest_class(result)
+        if n < least:
+            small.append(f"{name} ({n}{label})")
+            gone |= {k, (k + n_first) % (2 * n_first) if paired else k}
     kept = [k for k in range(len(entries)) if k not in gone]
     n_kept = sum(k < n_first for k in kept)
-    if min(n_kept, len(kept) - n_kept if len(entries) > n_first else n_kept) < 2:
+    if n_kept < 2 or (len(entries) > n_first and len(kept) - n_kept < 2):
         raise ValueError(
             f"min_trials={least} leaves fewer than two subjects of a list: it leaves "
-            f"out {some_of([*small.values()])}. Choose a smaller number."
+            f"out {some_of(small)}. Choose a smaller number."
         )
     parts = [entries[k] for k in kept], n_kept, tuple(names[k] for k in kept)
     checksums = [sums[k] for k in sorted(gone)]
-    return *parts, {"left_out": [*small.values()], "left_out_results": checksums}
+    return *parts, {"left_out": small, "left_out_results": checksums}
 
 
-def _class_sizes(result):
-    """How many trials of each class were decoded, the fewest first; "" of values.
+def _smallest_class(result):
+    """The number of trials in the smallest class, and its name; of values, of all.
 
     Where models are trained and tested on different trials, the smaller number.
     """
-    names, parameters = [*map(str, result.classes)], result.parameters
-    if not names:
-        return {"": result.n_tested // result.n_repeats}
-    sizes = np.bincount(result.true_classes, minlength=len(names)) // result.n_repeats
-    if (known := parameters.get("class_sizes")) is not None:
-        if (parameters.get("average") or 1) != 1:  # of which the averages are tested
-            sizes = np.array(known)
-        elif parameters.get("train_on") is not None:
-            sizes = np.minimum(sizes, known - sizes)
-        else:
-            sizes = np.minimum(sizes, known)
-    return dict(sorted(zip(names, sizes.tolist(), strict=True), key=lambda x: x[1]))
+    r, parameters = result.n_repeats, result.parameters
+    if len(result.classes) == 0:
+        return result.n_tested // r, ""
+    tested = np.bincount(result.true_classes, minlength=len(result.classes)) // r
+    sizes = np.array(parameters.get("class_sizes", tested))
+    if (parameters.get("average") or 1) == 1:  # else averages are tested
+        trained = sizes - tested if parameters.get("train_on") is not None else sizes
+        sizes = np.minimum(trained, tested)
+    return int(sizes.min()), f" {result.classes[np.argmin(sizes)]}"
 
 
 def check_list_names(labels, other):

@@ -43,14 +43,7 @@ from ..inference.prevalence import (
 )
 from ..metrics.pairs import TABLES
 from ..metrics.scores import mean_of_permuted
-from ..utils.checks import (
-    check_flag,
-    check_option,
-    check_share,
-    counted,
-    quoted,
-    some_of,
-)
+from ..utils.checks import check_flag, check_option, check_share, counted, quoted
 from ..utils.problems import word_told
 from ..utils.rounding import rounded
 from ..viz.group import plot_group, plot_null_max, plot_shares
@@ -1465,7 +1458,7 @@ class GroupResult(OptionsMixin, MatricesMixin, TestedMap):
             more = "" if self.paired else f" {len(self.other_subjects)} others"
             parts = [f"{parts[0]} {what}{more}"]
         if left_out := self.inputs.get("left_out"):
-            parts[0] += f" (left out, with too few trials: {some_of(left_out)})"
+            parts[0] += f" ({len(left_out)} left out, with too few trials)"
         parts.append(f"method {self.method!r}")
         if self.permuted_means is not None:
             mean = rounded(np.nanmean(self.permuted_means))

@@ -111,11 +111,6 @@ NEXT = bold("echo-2", "desc-preproc", stem="sub-01_task-x_run-2")
             r"3 files are of run 1: .*\. Choose one with --entity echo-1, --entity "
             r"echo-2, or --entity echo-none\.",
         ),
-        (
-            ECHOES,
-            {},
-            r"echo-1 or --entity echo-2\. Echoes are combined in other spaces",
-        ),
         (ECHOES, {"entity": ["echo-3"]}, r"echo-3: no .* have: echo-1, echo-2\."),
         (ECHOES, {"entity": ["echo"]}, "--entity echo: write NAME-VALUE"),
         ([PREPROC, NEXT], {}, r"different echoes \(2, none\)\. Choose one with --ent"),
@@ -194,7 +189,7 @@ def test_runs_of_which_scans_were_removed_are_refused(fmri, capsys):
     words = f"{ONE} --analysis regions"
     assert fmri.run(words) == 0
     image.slicer[..., 4:].to_filename(path)
-    for beside in (raw, table):
+    for beside in (table, raw):
         capsys.readouterr()
         assert fmri.run(words) == 2
         said = capsys.readouterr().err
@@ -253,8 +248,24 @@ def test_two_spaces_must_be_chosen_from(tmp_path, capsys):
     ):
         assert study.run(f"{words} --space {space}") == 0
         assert len(list(study.out.rglob(f"*_{part}_desc-*_decoding.h5"))) == 2
-    assert study.run("--space T1w", level="group") == 2
-    assert "each subject's own brain" in capsys.readouterr().err
+    for more in ("", "--dry-run"):
+        assert study.run(f"--space T1w {more}", level="group") > 0
+        assert "each subject's own brain" in capsys.readouterr().err
+    # Regions are the same in all brains, and each subject may have an own atlas.
+    for subject in ("01", "02"):
+        atlas = np.arange(64).reshape(4, 4, 4) % 4 // (1 + (subject == "02"))
+        atlas = nibabel.Nifti1Image(atlas.astype(np.uint8), bids_data.AFFINE)
+        atlas.to_filename(tmp_path / f"{subject}.nii.gz")
+    words = "--space T1w --analysis regions --n-permutations 0 --labels-img"
+    for atlases in (("01", "01"), ("01", "02")):
+        for subject, atlas in zip(("01", "02"), atlases, strict=True):
+            one = f"--participant-label {subject}"
+            assert study.run(f"{words} {tmp_path / atlas}.nii.gz {one}") == 0
+        capsys.readouterr()
+        given = "--space T1w --desc regions --method t --correction none"
+        same = atlases[0] == atlases[1]
+        assert study.run(given, level="group") == (0 if same else 2)
+    assert "and not both have '2', '3'" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------- names

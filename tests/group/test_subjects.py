@@ -183,7 +183,7 @@ def test_subjects_with_few_trials_are_left_out(tmp_path):
         "out: sub-03 (5 house)."
     )
     assert words in methods_text(group)
-    assert "5 subjects (left out, with too few trials: sub-03" in repr(group)
+    assert "5 subjects (1 left out, with too few trials)" in repr(group)
     assert verify(group, paths).ok
     everybody = group_inference(paths, min_trials=5, **options)
     assert len(everybody.subjects) == 6
