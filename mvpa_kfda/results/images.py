@@ -270,6 +270,7 @@ class VolumeResult(
                 "interpolation, and the chance level where nothing was decoded."
             )
         space = VolumeSpace(inside, image.affine)
+        none = -1 if len(self.classes) else np.nan
         return replace(
             self,
             positions=np.arange(len(new)),
@@ -278,7 +279,7 @@ class VolumeResult(
             n_features=n[inside],
             metrics={name: new[:, 0].astype(float)},
             nulls={name: new[:, 1:].T.astype(np.float32)},
-            predicted=np.full((len(new), self.n_tested), -1, self.predicted.dtype),
+            predicted=np.full((len(new), self.n_tested), none, self.predicted.dtype),
             parameters=self.parameters | {"warped": True},
             **{"fold_metrics": {}, "repeats": {}, "penalty": {}, "pattern_maps": {}},
             **{"pattern_features": (), "options": {}, "inputs": {}},
@@ -410,6 +411,10 @@ class VolumeResult(
         import pandas as pd  # slow to import, and only tables need it
 
         position, name = self._position_of(region), "confusion_matrix"
+        if self.parameters.get("warped"):
+            raise ValueError(
+                "Warped maps have no predictions. Ask the result that was warped."
+            )
         rows = np.concatenate(self.tests)
         if name in self.metrics:
             counts = self.metrics[name][position]

@@ -11,7 +11,12 @@ from nilearn.reporting import get_clusters_table
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import gaussian_filter
 
-from mvpa_kfda import group_inference, methods_text, verify
+from mvpa_kfda import (
+    group_inference,
+    methods_text,
+    report,
+    verify,
+)
 from mvpa_kfda.data.neighbours import touching
 from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace, VolumeSpace
 from mvpa_kfda.inference.corrections import CORRECTIONS, corrected_p_values
@@ -251,6 +256,12 @@ def test_maps_that_were_warped_are_read_with_those_of_permutations(tmp_path):
         )
     )
     assert "permuted labels, were warped to another space after decoding." in text
+    with pytest.raises(ValueError, match="Warped maps have no predictions"):
+        warped.confusion(3)
+    assert warped.predictions.mask.all()
+    page = tmp_path / "page.html"
+    report(warped, page)
+    assert "warped to another space" in page.read_text()
     bare = make(n_permutations=0)
     scores, n = warped_images(bare)
     assert bare.warped(scores.slicer[..., 0], n).n_permutations == 0
