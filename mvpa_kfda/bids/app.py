@@ -10,6 +10,7 @@ import mne
 import numpy as np
 
 from ..group.second_level import group_inference
+from ..group.subjects import leave_out_small
 from ..results.fields import keeps_warnings
 from ..results.finding import Finding
 from ..results.load import load_result
@@ -24,7 +25,7 @@ from .analyses import (
     unused_options,
     with_recordings,
 )
-from .bold import check_estimate
+from .bold import check_denoised, check_estimate
 from .config import word_config
 from .events import RUN
 from .find import (
@@ -130,6 +131,8 @@ def participants(options, method, config):
     if ANALYSES[name].images:
         given = {name: key for name, (key, _, explicit) in config.items() if explicit}
         check_estimate(options, given)
+        if units[0].kind == "bold":
+            check_denoised(units, options)
     by_sensors = name == "time" and options["sensors"]
     desc = entity_value(options["desc"] or ("sensors" if by_sensors else name))
     options = options | {"analysis": name, "desc": desc}
@@ -373,7 +376,8 @@ def group(options, method, config):
             each.entities["desc"] = entity_value(desc)
     if options["dry_run"]:
         for gathered in tests:
-            yield _attempt(_name_of(gathered), None, _preview_test, gathered)
+            asked = gathered, options
+            yield _attempt(_name_of(gathered), None, _preview_test, *asked)
         return
     for desc in sorted({each.entities.get("desc") for each in tests}):
         _write_config("group", config, options | {"desc": desc})
@@ -395,30 +399,39 @@ def _name_of(gathered):
     return " ".join(["group", *map("-".join, gathered.entities.items())])
 
 
-def _preview_test(gathered):
+def _preview_test(gathered, options):
     """Word who would be in a test."""
     gathered.check()
-    n = counted(len(gathered.files), "subject")
-    return "done", "; ".join([f"{n} ({', '.join(gathered.files)})", *gathered.notes])
+    names, notes = _with_enough_trials(gathered, options)
+    return "done", "; ".join(
+        [f"{counted(len(names), 'subject')} ({', '.join(names)})", *notes]
+    )
+
+
+def _with_enough_trials(gathered, options):
+    """The names of the subjects in a test, and what to say of the others."""
+    files, least, notes = gathered.files, options["min_trials"], gathered.notes
+    if least is None:
+        return [*files], notes
+    _, _, names, gone = leave_out_small([*files.values()], len(files), [*files], least)
+    text = ", ".join(f"sub-{each}" for each in gone["left_out"])
+    words = f"left out: {text}, with fewer trials than --min-trials {least}"
+    return names, [*notes, words] if text else notes
 
 
 def _test(gathered, options, method, config):
     """Test the results of all subjects of one kind, or see that it is done."""
     start, space = time.perf_counter(), gathered.entities.get("space")
-    if space in _OWN_SPACES:
-        raise ValueError(
-            f"maps are in the space {space} of each subject's own brain, and cannot be "
-            "put together. Decode images in a space of templates, see --space."
-        )
     gathered.check()
     files, folder = gathered.files, options["output_dir"]
+    names, notes = _with_enough_trials(gathered, options)
     inputs = {uri(p, {"": folder}): file_checksum(p) for p in files.values()}
     stem = stem_of("group", gathered.entities)
     page = folder / f"{stem}_report.html"
     output = Output(folder / "group", stem, inputs, page, options)
     output.check()
     if output.is_complete:
-        return "there", "; ".join(["there already", *gathered.notes])
+        return "there", "; ".join(["there already", *notes])
 
     def make():
         result = group_inference(
@@ -427,13 +440,14 @@ def _test(gathered, options, method, config):
             resample=space is not None,
             **method,
         )
-        return result, list(inputs), None, ()
+        used = [uri(files[name], {"": folder}) for name in names]
+        return result, used, None, ()
 
     def summarize(result):
         n = int((np.asarray(result.pvalues()) <= result.alpha).sum())
         of_all = f"{n} of {int(result.counted.sum())} positions"
         found = f"{result.method}, {of_all} with p <= {result.alpha:g}"
-        return {"Found": "; ".join([f"{len(files)} subjects", found, *gathered.notes])}
+        return {"Found": "; ".join([f"{len(names)} subjects", found, *notes])}
 
     return "done", _finish(output, options, config, make, summarize, start, "--name")
 
@@ -467,7 +481,14 @@ class Gathered:
             subject: read_json(path.with_suffix(".json"))["Options"]
             for subject, path in self.files.items()
         }
-        words = []
+        space, words = self.entities.get("space"), []
+        of_regions = {own.get("analysis") for own in records.values()} == {"regions"}
+        if space in _OWN_SPACES and not of_regions:
+            raise ValueError(
+                f"maps are in the space {space} of each subject's own brain and cannot "
+                "be put together. Decode images in a space of templates (--space), or "
+                "regions, or warp the maps: see the recipes in the documentation."
+            )
         for name in sorted(set().union(*records.values())):
             texts = {s: json.dumps(own.get(name)) for s, own in records.items()}
             several = sorted(set(texts.values()))

@@ -50,7 +50,7 @@ from .events import (
     read_events_tsv,
     wanted,
 )
-from .find import entities_of
+from .find import PREPROCESSED, entities_of
 
 #: Drifts are slower, in Hz, as in nilearn.
 _HIGH_PASS = 0.01
@@ -101,6 +101,21 @@ def check_estimate(options, given):
         raise ValueError(
             f"--confounds {' '.join(strategy)} takes the cosines by which fMRIPrep "
             "models drifts, so that --high-pass would model them twice. Leave it out."
+        )
+
+
+def check_denoised(units, options):
+    """Refuse to guess whether confounds are still in runs that fMRIPrep did not write.
+
+    nilearn finds the confounds of the runs that these were made of.
+    """
+    names = {each.entities["desc"] for unit in units for each in unit.recordings}
+    if options["confounds"] is None and (others := sorted(names - {PREPROCESSED})):
+        raise ValueError(
+            f"Runs are desc-{', desc-'.join(others)}, not desc-{PREPROCESSED} of "
+            "fMRIPrep. If confounds were regressed out of them, use --confounds none: "
+            "a second regression, on others, can bring them back. If not, name those "
+            "to regress out, such as --confounds motion."
         )
 
 
@@ -227,6 +242,12 @@ def _open(runs, events, options):
         check_lasting(left, run.events.name, length)
     check_losses(events, options)
     runs = _with_trials(every := runs, events)
+    if len(runs) > 1 and "space" not in entities_of(runs[0].path):
+        warn(
+            "Runs are in the space of the scanner, where fMRIPrep aligns each of them "
+            "to its own reference: a voxel may be at different places in the brain. "
+            "Prefer images in another space, such as --space T1w."
+        )
     images = [i for i, run in zip(images, every, strict=True) if run in runs]
     confounds = kept = [None] * len(runs)
     if strategy := _strategy(options):

@@ -9,6 +9,7 @@ read without its content being on record. What is beside a file follows BIDS' ru
 inheritance: from its folder up to the dataset, names without an entity that differs.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
@@ -28,7 +29,7 @@ _RAW = (
 )
 HEAD = ("eeg", "meg", "ieeg")
 #: Endings of preprocessed runs, and how fMRIPrep describes them.
-_BOLD, _PREPROCESSED = ("_bold.nii.gz", "_bold.nii"), "preproc"
+_BOLD, PREPROCESSED = ("_bold.nii.gz", "_bold.nii"), "preproc"
 #: Endings of the same on surfaces.
 _SURFACES = (".func.gii", ".dtseries.nii")
 #: Names of images that hold one volume per trial, for ``--estimate images``; the first
@@ -131,9 +132,12 @@ def check_dataset(folder, what):
     if not folder.is_dir():
         raise ValueError(f"{what} {folder}: there is no such folder.")
     if not (folder / "dataset_description.json").is_file():
+        mend = "Use the folder that contains the sub-* folders."
+        if any(folder.glob("sub-*/")):
+            mend = 'Add one: {"Name": "tedana", "BIDSVersion": "1.10.0"} will do.'
         raise ValueError(
             f"{what} {folder} is no BIDS dataset: it holds no "
-            "dataset_description.json. Use the folder that contains the sub-* folders."
+            f"dataset_description.json. {mend}"
         )
 
 
@@ -219,7 +223,7 @@ def _recordings(root, options):
         if entities.get("sub", _NOBODY) == _NOBODY or later_part or no_magnitude:
             continue
         recording = Recording(path, root, entities)
-        of_kind = {"desc": _PREPROCESSED} | wanted if kind == "bold" else wanted
+        of_kind = {"desc": PREPROCESSED} | wanted if kind == "bold" else wanted
         chosen = all(
             same_value(name, entities.get(name, NO_VALUE), value)
             for name, value in of_kind.items()
@@ -246,7 +250,7 @@ def _word_others(root, wanted, others):
         )
     return (
         f"{root} has BOLD runs, but none that fMRIPrep has preprocessed "
-        f"(*_desc-{_PREPROCESSED}_bold.nii.gz). Set --derivatives to its output, or "
+        f"(*_desc-{PREPROCESSED}_bold.nii.gz). Set --derivatives to its output, or "
         f"choose other runs with --entity; there are: {there}."
     )
 
@@ -634,6 +638,7 @@ def _find_raw(label, recording, options):
 def _find_bold(label, recording, options):
     """The `Run` of a preprocessed BOLD run."""
     events, own = _events_of(recording, options), recording.entities
+    _check_scans(recording, options["bids_dir"])
     confounds, parts = None, ()
     if options["confounds"] != ["none"]:
         # In the folder of the run, as nilearn looks for it, which refuses two of them.
@@ -657,6 +662,38 @@ def _find_bold(label, recording, options):
         confounds=confounds,
         parts=parts,
     )
+
+
+def _check_scans(recording, root):
+    """Refuse a run of which scans were removed, so that events have other ones.
+
+    There are more in the raw run, if it is there, or in XCP-D's table of outliers.
+    """
+    folder, own, n = recording.path.parent, recording.entities, _n_scans(recording.path)
+    whole = _named_in(folder, recording, ("outliers.tsv",), {})
+    for path in _files_in(root / folder.relative_to(recording.root)):
+        names = entities_of(path)
+        alike = (same_value(k, names.get(k), own.get(k)) for k in ("task", *_OF_RUNS))
+        if path.name.endswith(_BOLD) and "desc" not in names and all(alike):
+            whole.append(path)
+    for path in whole:
+        if None not in (n, expected := _n_scans(path)) and n != expected:
+            raise ValueError(
+                f"{recording.path.name} has {n} scans, but {path.name} {expected}: "
+                "events would be taken for later or earlier ones. Use runs from which "
+                "no scans were removed (XCP-D: --fd-thresh 0, no --dummy-scans), and "
+                "leave scans out of the models by --confounds scrub with those of "
+                "fMRIPrep. If the events are timed for the shorter runs, use a "
+                "BIDS_DIR without the raw ones."
+            )
+
+
+def _n_scans(path):
+    """The number of scans of a run, or of rows in a table; None if unknown."""
+    with suppress(Exception):  # of links to nothing; damaged runs are said later
+        if path.suffix == ".tsv":
+            return len(path.read_bytes().splitlines()) - 1
+        return nibabel.load(path).shape[3]
 
 
 def _find_images(label, recording, options):

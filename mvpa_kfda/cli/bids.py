@@ -177,7 +177,7 @@ DECODING = (
 )
 TESTING = (
     *("method", "order", "hypothesis", "alternative", "metric", "n_permutations"),
-    *("alpha", "threshold", "random_state"),
+    *("alpha", "threshold", "min_trials", "random_state"),
 )
 #: What every level takes, by the heading in the help: classes, or arguments of a
 #: function with their defaults.

@@ -650,7 +650,8 @@ def read_fmriprep(paths, strategy, tuned, flag):
         # nilearn looks at the name alone, and knows that of compressed files that
         # fMRIPrep wrote. The same confounds are of what others made of these.
         name = str(path) + (".gz" if str(path).endswith("_bold.nii") else "")
-        name = re.sub(r"_desc-[a-zA-Z0-9]+(?=_bold\.nii)", "_desc-preproc", name)
+        if "ica_aroma" not in strategy:  # which is of runs that AROMA has denoised
+            name = re.sub(r"_desc-[a-zA-Z0-9]+(?=_bold\.nii)", "_desc-preproc", name)
         try:
             table, scans = load_confounds(name, complete, **tuned)
         except (KeyError, TypeError, ValueError, OSError) as error:

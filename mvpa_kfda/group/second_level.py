@@ -84,6 +84,7 @@ from .subjects import (
     Subjects,
     check_list_names,
     join_lists,
+    leave_out_small,
     level_to_test,
     off_chance,
 )
@@ -652,6 +653,7 @@ def group_inference(
     threshold: float | None = None,
     subjects: Sequence[str] | None = None,
     resample: bool = False,
+    min_trials: int | None = None,
     random_state: Seed = None,
 ) -> GroupResult:
     r"""Test the scores of a group of subjects at each position of their maps.
@@ -713,6 +715,10 @@ def group_inference(
         Resample other grids and masks to the grid of the first subject (nearest
         neighbour), and keep the voxels that all subjects have. Otherwise such results
         are rejected.
+    min_trials : int or None
+        Leave out subjects with fewer decoded trials in any class (with regression: in
+        all), counted after all exclusions; with ``paired=True`` in both conditions. The
+        methods text names them. Choose it before scores are seen. None keeps all.
     random_state : int, Generator, RandomState or None
         Seed of the second-level permutations. With None, p differs from call to call;
         set a number, such as 0, and report it.
@@ -898,6 +904,10 @@ def group_inference(
     n_permutations = N_PERMUTATIONS if n_permutations is None else n_permutations
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     entries, n_first, names = join_lists(results, other, subjects, paired, labels)
+    left_out = {}
+    if min_trials is not None:
+        asked = entries, n_first, names, min_trials, paired
+        entries, n_first, names, left_out = leave_out_small(*asked)
     if method.statistic == "order":
         order = _check_order(order, hypothesis, n_first, alpha)
     elif order is not None or hypothesis is not None:
@@ -926,6 +936,7 @@ def group_inference(
         random_state=draw_seed(random_state),
         paired=bool(paired),
         resample=resample,
+        min_trials=min_trials,
         labels=labels,
     )
     tested = method.test(group, test)
@@ -953,7 +964,7 @@ def group_inference(
         parameters["permuted_mean"] = off
     sums = [one.checksum for one in group.members]
     inputs = {"function": "group_inference", "files": files_of(entries)}
-    inputs["results"] = sums[:n_first]
+    inputs |= {"results": sums[:n_first], **left_out}
     options = vars(test) | {"correction": list(corrections), "labels": None}
     scores, of_second = group.expand(group.scores), {}
     if compared:

@@ -35,6 +35,7 @@ from ..results.load import load_result
 from ..utils.advice import advice, is_foreign
 from ..utils.checks import (
     all_items,
+    check_count,
     check_flag,
     counted,
     invalid,
@@ -361,6 +362,48 @@ def join_lists(results, other=None, subjects=None, paired=False, labels=DEFAULT_
     second = "other" if labels == DEFAULT_NAMES else labels[1]
     joined = *names, *(f"{name} ({second})" for name in other_names)
     return [*entries, *others], len(entries), joined
+
+
+def leave_out_small(entries, n_first, names, min_trials, paired=False):
+    """Entries of subjects with enough trials in each class, as `join_lists` gives them.
+
+    Also who is left out, as group results record it; of a pair both are.
+    """
+    least = check_count("min_trials", min_trials, minimum=1)
+    gone, small, sums = set(), [], []
+    for k, (name, entry) in enumerate(zip(names, entries, strict=True)):
+        result = _load(entry, _word_subject(name, entry))
+        sums.append(result.checksum)
+        n, label = _smallest_class(result)
+        if n < least:
+            small.append(f"{name} ({n}{label})")
+            gone |= {k, (k + n_first) % (2 * n_first) if paired else k}
+    kept = [k for k in range(len(entries)) if k not in gone]
+    n_kept = sum(k < n_first for k in kept)
+    if n_kept < 2 or (len(entries) > n_first and len(kept) - n_kept < 2):
+        raise ValueError(
+            f"min_trials={least} leaves fewer than two subjects of a list: it leaves "
+            f"out {some_of(small)}. Choose a smaller number."
+        )
+    parts = [entries[k] for k in kept], n_kept, tuple(names[k] for k in kept)
+    checksums = [sums[k] for k in sorted(gone)]
+    return *parts, {"left_out": small, "left_out_results": checksums}
+
+
+def _smallest_class(result):
+    """The number of trials in the smallest class, and its name; of values, of all.
+
+    Where models are trained and tested on different trials, the smaller number.
+    """
+    r, parameters = result.n_repeats, result.parameters
+    if len(result.classes) == 0:
+        return result.n_tested // r, ""
+    tested = np.bincount(result.true_classes, minlength=len(result.classes)) // r
+    sizes = np.array(parameters.get("class_sizes", tested))
+    if (parameters.get("average") or 1) == 1:  # else averages are tested
+        trained = sizes - tested if parameters.get("train_on") is not None else sizes
+        sizes = np.minimum(trained, tested)
+    return int(sizes.min()), f" {result.classes[np.argmin(sizes)]}"
 
 
 def check_list_names(labels, other):

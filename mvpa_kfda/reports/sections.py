@@ -221,7 +221,7 @@ def _confusion(result):
     """What was taken for what where scores are highest, and recall over time."""
     if not isinstance(result, SubjectResult) or not len(result.classes):
         return
-    if not has_scores(result):
+    if not has_scores(result) or result.parameters.get("warped"):
         return
     found = find_confusion(result)
     shares = (

@@ -1109,7 +1109,8 @@ class GroupResult(OptionsMixin, MatricesMixin, TestedMap):
         The ``"function"`` that returned the result, the ``"files"`` of the subjects by
         name and size, and the checksum of each subject's result (``"results"``, and
         ``"other"`` of the second list), by which :func:`~mvpa_kfda.verify` recognises
-        different ones. Ignored in comparisons of results.
+        different ones. With `min_trials`, who was left out (``"left_out"``,
+        ``"left_out_results"``). Ignored in comparisons of results.
 
     Examples
     --------
@@ -1456,6 +1457,8 @@ class GroupResult(OptionsMixin, MatricesMixin, TestedMap):
             what = "in two conditions" if self.paired else "against"
             more = "" if self.paired else f" {len(self.other_subjects)} others"
             parts = [f"{parts[0]} {what}{more}"]
+        if left_out := self.inputs.get("left_out"):
+            parts[0] += f" ({len(left_out)} left out, with too few trials)"
         parts.append(f"method {self.method!r}")
         if self.permuted_means is not None:
             mean = rounded(np.nanmean(self.permuted_means))

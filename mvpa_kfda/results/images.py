@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from ..data.space import VolumeSpace
 from ..inference.clusters import components
 from ..inference.corrections import (
     CorrectionName,
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from ..viz.interactive import Colormap
+
+#: Images of scores in single precision differ from them by less.
+_ROUNDED = 1e-5
 
 
 @result_kind
@@ -211,6 +216,75 @@ class VolumeResult(
         )
         return make_image(self, name, values)
 
+    def warped(self, scores_img: Any, n_features_img: Any) -> VolumeResult:
+        """Return the result with its maps in another space, where they were warped.
+
+        For groups of subjects who were decoded in native space; :doc:`/recipes` has all
+        steps. Nothing is registered here.
+
+        Parameters
+        ----------
+        scores_img : image or path, 4D
+            The scores of the first metric, then those of each permutation, as they came
+            out of another program, with linear or nearest-neighbour interpolation.
+        n_features_img : image or path
+            ``to_img("n_features")``, warped to the same grid with nearest-neighbour
+            interpolation. Where it is above 0 there are positions.
+
+        Returns
+        -------
+        result : VolumeResult
+            With the first metric only, and without predictions. Corrections are for the
+            new voxels. It cannot be verified, as this result can.
+
+        Raises
+        ------
+        ValueError
+            If this is no searchlight in a volume with all its permuted maps; or if the
+            images do not hold these maps, in this order.
+        """
+        from ..data.volumes import check_grid, load_3d, load_volume, read
+
+        image = load_volume(scores_img, "scores_img")
+        count = load_3d(n_features_img, "n_features_img")
+        check_grid(count, image, "n_features_img", "scores_img", "Warp both to one.")
+        name = self.scoring[0]
+        data = read(image, "scores_img").reshape(*image.shape[:3], -1)
+        maps = np.concatenate([[self.scores], self.null])[:, self.decoded]
+        if self.geometry.kind != "volume" or data.shape[3] != len(maps):
+            raise ValueError(
+                f"scores_img has shape {image.shape}; it must hold the scores of a "
+                f"searchlight in voxels and of its {len(maps) - 1} permutations, one "
+                f"volume each. This result is of {self.geometry.describe()}."
+            )
+        n = np.rint(read(count, "n_features_img")).astype(int)
+        inside = (n > 0) & np.isfinite(data).all(axis=3)
+        new, known = data[inside], np.vstack([maps.T, [self.chances[name]] * len(maps)])
+        beyond = new < np.nanmin(known, axis=0) - _ROUNDED
+        beyond |= new > np.nanmax(known, axis=0) + _ROUNDED
+        if beyond.any() or not len(new):
+            raise ValueError(
+                f"scores_img does not hold the maps of this result: of {len(new)} "
+                f"voxels, {beyond.any(axis=1).sum()} exceed the range of a map. Warp "
+                "those of the same subject, in the same order, with linear "
+                "interpolation, and the chance level where nothing was decoded."
+            )
+        space = VolumeSpace(inside, image.affine)
+        none = -1 if len(self.classes) else np.nan
+        return replace(
+            self,
+            positions=np.arange(len(new)),
+            space=space.pack(),
+            adjacency=space.edges,
+            n_features=n[inside],
+            metrics={name: new[:, 0].astype(float)},
+            nulls={name: new[:, 1:].T.astype(np.float32)},
+            predicted=np.full((len(new), self.n_tested), none, self.predicted.dtype),
+            parameters=self.parameters | {"warped": True},
+            **{"fold_metrics": {}, "repeats": {}, "penalty": {}, "pattern_maps": {}},
+            **{"pattern_features": (), "options": {}, "inputs": {}},
+        )
+
     def view(
         self,
         name: str | None = None,
@@ -337,6 +411,10 @@ class VolumeResult(
         import pandas as pd  # slow to import, and only tables need it
 
         position, name = self._position_of(region), "confusion_matrix"
+        if self.parameters.get("warped"):
+            raise ValueError(
+                "Warped maps have no predictions. Ask the result that was warped."
+            )
         rows = np.concatenate(self.tests)
         if name in self.metrics:
             counts = self.metrics[name][position]

@@ -560,6 +560,8 @@ def _space_difference(space, other):
         pairs = (space.ids, other.ids), (space.names, other.names)
         if all(np.array_equal(*pair) for pair in pairs):
             return ""
+        if only := {*map(str, space.names)} ^ {*map(str, other.names)}:
+            return f"{words}, and not both have {quoted(sorted(only), 5)}"
     if space.kind == other.kind == "grayordinates" and _same_columns(space, other):
         return ""
     if space.kind == other.kind:

@@ -41,6 +41,9 @@ def find_members(group, entries, other=None):
                     "A group is verified with the results of its subjects; got "
                     f"{type(each).__name__} among them."
                 )
+        gone = group.inputs.get("left_out_results", ())  # for min_trials
+        there = [i for i, one in enumerate(loaded) if one.checksum not in gone]
+        given, loaded = ([each[i] for i in there] for each in (given, loaded))
         sums = group.inputs.get(key)
         sums = list(map(str, sums)) if isinstance(sums, list | tuple) else []
         order, differ = _in_order(given, loaded, list(names), sums)

@@ -1,5 +1,6 @@
 """The BIDS app as a whole: what is there is not done again, the group is as by hand."""
 
+import json
 import re
 from pathlib import Path
 
@@ -184,6 +185,21 @@ def test_the_group_has_the_subjects_of_the_dataset(tmp_path, capsys):
     capsys.readouterr()
     assert study.run(**test) == 0
     assert "max_dropped (9.0 of sub-02)" in capsys.readouterr().err
+    # Those of few trials are left out if asked for, which a preview says.
+    assert study.run("--participant-label 02 --where 'rt > 0.5'") == 0
+    capsys.readouterr()
+    for more in ("--dry-run", "", ""):
+        assert study.run(f"--method t --min-trials 12 {more}", level="group") == 0
+        said = re.search(
+            r"left out: sub-02 \((\d) \w+\), with fewer trials than --min-",
+            (capsys.readouterr().out),
+        )
+        assert int(said[1]) < 12
+        assert more or group_of(study) == ["01", "03"]
+    (record,) = study.out.glob("group/*_decoding.json")
+    record = json.loads(record.read_text())
+    assert record["Options"]["min_trials"] == 12
+    assert "sub-02" not in str(record["Sources"])
     # They must be whole.
     for ending in ("tsv", "h5"):
         (path,) = (study.out / "sub-02").rglob(f"*_decoding.{ending}")

@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from functools import wraps
 
+import nibabel
 import numpy as np
 import pandas as pd
 import pytest
@@ -153,11 +154,62 @@ def test_a_lone_echo_is_said_and_a_denoised_run_is_decoded(fmri, capsys):
     words = f"{ONE} --analysis regions"
     assert fmri.run(words) == 2
     assert "there are: desc-denoised" in capsys.readouterr().err
-    assert fmri.run(f"{words} --entity desc-denoised") == 0
+    words += " --entity desc-denoised"
+    assert fmri.run(words) == 2  # once, and not for each subject
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "desc-denoised, not desc-preproc" in line
+    assert "use --confounds none" in line
+    assert fmri.run(f"{words} --confounds none") == 0
+    assert fmri.record()["Trials"]["Confounds"] == []
+    assert fmri.run(f"{words} --confounds motion") == 0
+    assert len(fmri.record()["Trials"]["Confounds"]) == 24
+    for path in list((fmri.root / "prep").rglob("*desc-denoised_bold*")):
+        path.rename(path.with_name(path.name.replace("denoised", "smoothAROMAnonaggr")))
+    aroma = words.replace("denoised", "smoothAROMAnonaggr")
+    assert fmri.run(f"{aroma} --confounds ica_aroma --desc aroma") == 0
+    assert fmri.record("desc-aroma")["Trials"]["Confounds"] == []
     assert "images of echo 2 only, not combined" in capsys.readouterr().out
-    text = methods_text(fmri.result())
+    text = methods_text(fmri.result("desc-regions"))
     assert "Scans were those of echo 2 only." in text
     assert "Files were those with desc-denoised in their names." in text
+
+
+def test_runs_of_which_scans_were_removed_are_refused(fmri, capsys):
+    (path,) = fmri.root.rglob("sub-01_*run-2_*_bold.nii.gz")
+    image, folder = nibabel.load(path), fmri.root / "sub-01" / "func"
+    table = path.with_name("sub-01_task-objects_run-2_outliers.tsv")
+    table.write_text("\n".join(["framewise_displacement", *"0" * 60, ""]))
+    raw = folder / "sub-01_task-objects_run-2_bold.nii.gz"
+    nibabel.Nifti1Image(image.get_fdata(), image.affine).to_filename(raw)
+    # Of another run, and links to nothing.
+    nibabel.Nifti1Image(image.get_fdata()[..., :9], image.affine).to_filename(
+        folder / "sub-01_task-rest_run-2_bold.nii.gz"
+    )
+    (folder / "sub-01_task-objects_run-3_bold.nii.gz").symlink_to("nothing")
+    words = f"{ONE} --analysis regions"
+    assert fmri.run(words) == 0
+    image.slicer[..., 4:].to_filename(path)
+    for beside in (table, raw):
+        capsys.readouterr()
+        assert fmri.run(words) == 2
+        said = capsys.readouterr().err
+        assert f"bold.nii.gz has 56 scans, but {beside.name} 60: " in said
+        beside.unlink()
+    for confounds in path.parent.glob("*run-2_desc-confounds*.tsv"):
+        lines = confounds.read_text().splitlines(keepends=True)
+        confounds.write_text("".join([lines[0], *lines[5:]]))
+    assert fmri.run(words) == 0
+
+
+def test_runs_in_the_space_of_the_scanner_are_warned_of(fmri, capsys):
+    for path in list((fmri.root / "prep").rglob("*_space-*")):
+        path.rename(path.with_name(re.sub("_space-[A-Za-z0-9]+", "", path.name)))
+    words = f"{ONE} --analysis regions --desc"
+    for more, is_said in (("all", True), ("one --run 1 --cv 2", False)):
+        assert fmri.run(f"{words} {more}") == 0, capsys.readouterr().err
+        assert (
+            "each of them to its own reference" in capsys.readouterr().err
+        ) == is_said
 
 
 def test_the_final_epochs_of_the_pipeline_are_taken(tmp_path):
@@ -196,8 +248,24 @@ def test_two_spaces_must_be_chosen_from(tmp_path, capsys):
     ):
         assert study.run(f"{words} --space {space}") == 0
         assert len(list(study.out.rglob(f"*_{part}_desc-*_decoding.h5"))) == 2
-    assert study.run("--space T1w", level="group") == 2
-    assert "each subject's own brain" in capsys.readouterr().err
+    for more in ("", "--dry-run"):
+        assert study.run(f"--space T1w {more}", level="group") > 0
+        assert "each subject's own brain" in capsys.readouterr().err
+    # Regions are the same in all brains, and each subject may have an own atlas.
+    for subject in ("01", "02"):
+        atlas = np.arange(64).reshape(4, 4, 4) % 4 // (1 + (subject == "02"))
+        atlas = nibabel.Nifti1Image(atlas.astype(np.uint8), bids_data.AFFINE)
+        atlas.to_filename(tmp_path / f"{subject}.nii.gz")
+    words = "--space T1w --analysis regions --n-permutations 0 --labels-img"
+    for atlases in (("01", "01"), ("01", "02")):
+        for subject, atlas in zip(("01", "02"), atlases, strict=True):
+            one = f"--participant-label {subject}"
+            assert study.run(f"{words} {tmp_path / atlas}.nii.gz {one}") == 0
+        capsys.readouterr()
+        given = "--space T1w --desc regions --method t --correction none"
+        same = atlases[0] == atlases[1]
+        assert study.run(given, level="group") == (0 if same else 2)
+    assert "and not both have '2', '3'" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------- names

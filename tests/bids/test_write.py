@@ -207,7 +207,11 @@ def test_places_that_do_harm_are_refused(epochs, tmp_path, capsys):
         assert Study(root, place).run() == 2
         assert message in capsys.readouterr().err
     assert Study(full, epochs.out).run() == 2
-    assert "is no BIDS dataset" in capsys.readouterr().err
+    said = "is no BIDS dataset: it holds no dataset_description.json. "
+    assert f"{said}Use the folder" in capsys.readouterr().err
+    (full / "sub-01").mkdir()
+    assert Study(full, epochs.out).run() == 2
+    assert f"{said}Add one: " in capsys.readouterr().err
     assert Study(root, tmp_path / "empty").run(level="group") == 2
     assert "has no results of subjects" in capsys.readouterr().err
 

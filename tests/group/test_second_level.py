@@ -208,7 +208,7 @@ def test_the_number_of_permutations_and_the_seed():
     by_default = {"method": "prevalence", "correction": ["max"], "alpha": 0.05}
     by_default |= {"metric": "accuracy", "alternative": "greater", "threshold": 0.05}
     by_default |= {"n_permutations": 10_000, "random_state": seed, "paired": False}
-    unused = dict.fromkeys(["labels", "order", "hypothesis"])
+    unused = dict.fromkeys(["labels", "order", "hypothesis", "min_trials"])
     assert group.options == by_default | unused | {"resample": False}
     brains = [build.clustered("voxels", seed) for seed in range(3)]
     assert group_inference(brains, "t", "none").options["threshold"] == 0.001

@@ -23,6 +23,8 @@ from mvpa_kfda import (
     group_inference,
     load_result,
     methods_text,
+    regress,
+    verify,
 )
 from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.data.volumes import nearest_voxels, take_voxels
@@ -153,6 +155,99 @@ def test_names_of_objects_beside_files_and_patterns(tmp_path):
     for pattern in (tmp_path / "sub-*.h5", "sub-0?.h5"):
         with pytest.raises(FileNotFoundError, match=r"has to be expanded: sorted\(glo"):
             gather([pattern])
+
+
+def of_classes(seed, n_face=6, n_house=6, **options):
+    """A result of so many trials of each class."""
+    y = np.repeat(["face", "house"], [n_face, n_house])
+    X = np.random.default_rng(seed).normal(size=(len(y), 3))
+    y = np.random.default_rng(seed).permutation(y)
+    return cross_validate(X, y, **{"cv": 2, "n_permutations": P} | options)
+
+
+def test_subjects_with_few_trials_are_left_out(tmp_path):
+    enough = [of_classes(seed, 7, 6, random_state=0) for seed in range(5)]
+    few = of_classes(7, 8, 5, random_state=0)
+    paths = build.saved_in(tmp_path, [*enough[:2], few, *enough[2:]])
+    options = {"method": "t", "correction": "none", "random_state": 0}
+    group = group_inference(paths, min_trials=6, **options)
+    kept = [path for path in paths if "sub-03" not in str(path)]
+    assert replace(group, subject_warnings={}) == replace(
+        group_inference(kept, **options), subject_warnings={}
+    )
+    assert list(group.subjects) == ["sub-01", "sub-02", "sub-04", "sub-05", "sub-06"]
+    group.save(tmp_path / "group.h5")
+    group = load_result(tmp_path / "group.h5")
+    words = (
+        "Subjects had at least 6 trials of each class; 1 subject with fewer was left "
+        "out: sub-03 (5 house)."
+    )
+    assert words in methods_text(group)
+    assert "5 subjects (1 left out, with too few trials)" in repr(group)
+    assert verify(group, paths).ok
+    everybody = group_inference(paths, min_trials=5, **options)
+    assert len(everybody.subjects) == 6
+    assert "5 trials of each class. " in methods_text(everybody)
+    # Of a pair both are left out.
+    with_few = [few, *enough[1:]], [of_classes(seed) for seed in range(20, 25)]
+    paired = {"method": "t", "correction": "none", "paired": True, "random_state": 0}
+    group = group_inference(with_few[0], other=with_few[1], min_trials=6, **paired)
+    expected = group_inference(
+        with_few[0][1:], other=with_few[1][1:], subjects=list(group.subjects), **paired
+    )
+    assert_array_equal(group.pvalues(), expected.pvalues())
+    assert list(group.subjects) == [f"subject {i}" for i in range(2, 6)]
+    assert verify(group, with_few[0], other=with_few[1]).ok
+    swapped = group_inference(with_few[1], other=with_few[0], min_trials=6, **paired)
+    assert list(swapped.subjects) == list(group.subjects)
+    apart = paired | {"paired": False}
+    group = group_inference(with_few[0], other=with_few[1], min_trials=6, **apart)
+    assert (len(group.subjects), len(group.other_subjects)) == (4, 5)
+
+
+@pytest.mark.parametrize("is_few", [False, True])
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [
+        ({}, 8),
+        ({"average": 2}, 8),  # trials, not averages
+        ({"n_repeats": 2, "average": 2}, 8),
+        ({"n_repeats": 3, "equalize": True, "average": 1}, 8),
+        ({"train_on": np.arange(16) < 10}, None),
+    ],
+)
+def test_trials_of_each_class_are_counted(options, least, is_few):
+    y = [np.repeat(["face", "house"], n) for n in (5, 3)]
+    y = np.concatenate([*map(np.random.default_rng(0).permutation, y)])
+    if least is None:  # 5 and 5 to train on, 3 and 3 to test
+        least, options = 3, options | {"cv": None}
+    results = []
+    for seed in range(2):
+        options = {"cv": 2, "random_state": seed} | options
+        X = np.random.default_rng(seed).normal(size=(16, 3))
+        results.append(cross_validate(X, y, **options))
+    if is_few:
+        with pytest.raises(ValueError, match=rf"{least + 1} leaves .* 1 \({least} fa"):
+            group_inference(results, "t", min_trials=least + 1)
+    else:
+        assert len(group_inference(results, "t", "none", min_trials=least).subjects) > 1
+
+
+def test_trials_of_values_are_counted():
+    results = [
+        regress(
+            noise(seed, 3), noise(9 - seed), cv=3, scoring="pearsonr", random_state=0
+        )
+        for seed in range(2)
+    ]
+    group = group_inference(results, "t", "none", min_trials=N)
+    assert "Subjects had at least 12 trials. " in methods_text(group)
+    for least, match in (
+        (N + 1, r"out subject 1 \(12\) and subject"),
+        (0, "min_trials"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            group_inference(results, "t", "none", min_trials=least)
 
 
 def test_names_in_both_lists(tmp_path):

@@ -4,12 +4,19 @@ import tracemalloc
 import warnings
 from dataclasses import replace
 
+import nibabel
 import numpy as np
 import pytest
 from nilearn.reporting import get_clusters_table
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import gaussian_filter
 
+from mvpa_kfda import (
+    group_inference,
+    methods_text,
+    report,
+    verify,
+)
 from mvpa_kfda.data.neighbours import touching
 from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace, VolumeSpace
 from mvpa_kfda.inference.corrections import CORRECTIONS, corrected_p_values
@@ -204,6 +211,110 @@ def test_null_and_its_maximum_ignore_undecoded_positions(tmp_path):
     with pytest.raises(ValueError, match="needs the whole null"):
         short.pvalues("tfce")
     assert len(make(n_permutations=0).null_max) == 0
+
+
+def warped_images(result, shift=0, order=None):
+    """Images of the maps of a result, as of a grid that lies `shift` voxels further."""
+    maps = np.array([result.scores, *result.null])[order or slice(None)]
+    maps = np.nan_to_num(maps, nan=result.chance)
+    images = [result.geometry.to_img(x, outside=result.chance) for x in maps]
+    padding = [(shift, 0), (0, 0), (0, 0)]
+    data = np.stack([np.asarray(each.dataobj) for each in images], axis=-1)
+    n = np.asarray(result.to_img("n_features").dataobj)
+    affine = images[0].affine.copy()
+    affine[:3, 3] -= shift * affine[:3, 0]
+    data = np.pad(data, [*padding, (0, 0)], constant_values=result.chance)
+    return (
+        nibabel.Nifti1Image(data.astype(np.float32), affine),
+        nibabel.Nifti1Image(np.pad(n, padding), affine),
+    )
+
+
+def test_maps_that_were_warped_are_read_with_those_of_permutations(tmp_path):
+    result = make()
+    decoded = result.decoded
+    for shift in (0, 2):
+        paths = [tmp_path / f"{name}.nii.gz" for name in ("scores", "n")]
+        for image, path in zip(warped_images(result, shift), paths, strict=True):
+            image.to_filename(path)
+        warped = result.warped(*paths)
+        warped.save(tmp_path / "warped.h5", overwrite=True)
+        warped = load_result(tmp_path / "warped.h5")
+        assert_array_equal(warped.coordinates, result.coordinates[decoded])
+        assert_array_equal(warped.n_features, result.n_features[decoded])
+        assert_allclose(warped.scores, result.scores[decoded], rtol=1e-6, atol=0)
+        assert_allclose(warped.null, result.null[:, decoded], rtol=1e-6, atol=0)
+        assert warped.adjacency.shape == touching(warped.geometry).shape
+        assert_allclose(
+            warped.pvalues("max"), result.pvalues("max")[decoded], rtol=1e-12, atol=0
+        )
+        assert warped.parameters["warped"] is True
+        assert warped.n_permutations == P
+    text = methods_text(
+        build.result("VolumeResult").warped(
+            *warped_images(build.result("VolumeResult"))
+        )
+    )
+    assert "permuted labels, were warped to another space after decoding." in text
+    with pytest.raises(ValueError, match="Warped maps have no predictions"):
+        warped.confusion(3)
+    assert warped.predictions.mask.all()
+    page = tmp_path / "page.html"
+    report(warped, page)
+    assert "warped to another space" in page.read_text()
+    bare = make(n_permutations=0)
+    scores, n = warped_images(bare)
+    assert bare.warped(scores.slicer[..., 0], n).n_permutations == 0
+
+
+def test_a_group_of_warped_maps():
+    results, warped = [], []
+    for seed in range(4):
+        result = build.result("VolumeResult", seed)
+        results.append(result)
+        warped.append(result.warped(*warped_images(result, shift=seed)))
+    options = {"random_state": 0, "n_permutations": 50}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        group = group_inference(warped, resample=True, **options)
+        assert_allclose(
+            group.pvalues(), group_inference(results, **options).pvalues(), rtol=1e-12
+        )
+        assert "were warped to a common space after decoding" in methods_text(group)
+        assert not verify(warped[0], None, None).ok
+        assert verify(group, warped).ok
+
+
+def test_other_maps_than_those_of_the_result_are_refused():
+    result = make(peak=[3])
+    scores, n = warped_images(result)
+    swapped, _ = warped_images(result, order=[1, 0, *range(2, P + 1)])
+    beyond = np.array(scores.dataobj)
+    beyond[n.get_fdata() > 0, 7] += 0.3  # as a spline may
+    outside = np.where(n.get_fdata() > 0, n.get_fdata(), 1)
+    lost = np.where(n.get_fdata()[..., None] > 0, scores.get_fdata(), 0)
+    image = lambda data: nibabel.Nifti1Image(data, scores.affine)  # noqa: E731
+    far = nibabel.Nifti1Image(n.get_fdata(), 2 * n.affine)
+    of_regions = make(regions(), undecoded=[])
+    for given, images, match in (
+        (result, (swapped, n), "exceed the range of a map. Warp those of the same sub"),
+        (result, (image(beyond), n), "exceed the range of a map"),
+        (result, (image(lost), image(outside)), "exceed the range of a map"),
+        (result, (scores, image(0 * outside)), "of 0 voxels"),
+        (
+            result,
+            (scores.slicer[..., :-1], n),
+            rf"and of its {P} permutations, one vol",
+        ),
+        (result, (scores.slicer[..., 0], n), "scores_img has shape"),
+        (result, (scores, far), "n_features_img is on another grid than scores_img"),
+        (of_regions, (scores, n), "of a searchlight in voxels .* of 5 regions"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            given.warped(*images)
+    summary = build.result("VolumeResult", null="stream")
+    with pytest.raises(ValueError, match="run the analysis again with null='full'"):
+        summary.warped(scores, n)
 
 
 def test_the_null_is_not_copied_as_a_whole(monkeypatch):
