@@ -29,11 +29,13 @@ from mvpa_kfda import (
     regress,
     verify,
 )
+from mvpa_kfda.decoding import orders
 from mvpa_kfda.decoding.orders import NOISE, find_in_order
 from mvpa_kfda.inference import permutation
 from mvpa_kfda.inference.permutation import Trending, arrangements_of, permute_labels
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.utils import memory
+from mvpa_kfda.utils.problems import Problem
 from tests import build
 
 RUNS, N_RUN = 6, 48
@@ -506,6 +508,7 @@ def test_blocks_are_a_problem_whatever_the_order_of_rows():
     np.random.seed(0)  # noqa: NPY002
     found, again = find(codes, groups), find(codes[rows], groups[rows], rows)
     assert names(found) == names(again) == ["lasting"]
+    orders._FOUND.clear()
     assert find(codes, groups) == found  # whatever was drawn before
     # One estimate of each block is a trial in random order.
     assert find(*in_blocks(rng, 24, 1, 6)) == []
@@ -515,6 +518,46 @@ def test_blocks_are_a_problem_whatever_the_order_of_rows():
     # Subjects of one class: nothing is exchanged within them.
     subjects = np.repeat(np.random.default_rng(0).permutation(20), 5)
     assert find(subjects % 2, subjects) == []
+
+
+def test_what_was_found_is_kept_for_the_same_design_alone(monkeypatch):
+    """Whatever differs, it is looked for again; what is returned may be changed."""
+    codes, groups = in_blocks(np.random.default_rng(4), 4, 3, 3)
+    folds, numbers = make_folds(None, codes, groups), np.arange(36)
+    designs = [
+        ((codes, groups, folds, "auto"), {}),
+        ((1 - codes, groups, folds, "auto"), {}),
+        ((codes, (groups + 1) % 3, folds, "auto"), {}),
+        ((codes, None, folds, "auto"), {}),
+        ((codes, groups, make_folds(4, codes), "auto"), {}),
+        ((codes, groups, folds, "transitions"), {}),
+        ((codes, groups, folds, "auto"), {"numbers": numbers}),
+        ((codes, groups, folds, "auto"), {"numbers": numbers + (numbers > 5)}),
+        ((codes, groups, folds, "auto"), {"regression": True}),
+        ((codes + 0.5, groups, folds, "auto"), {"regression": True}),
+    ]
+    looked = []
+
+    def look(*design):
+        looked.append(design)
+        return [Problem("order", "", {"design": len(looked)})]
+
+    monkeypatch.setattr(orders, "_find", look)
+    monkeypatch.setattr(orders, "_FOUND", {})
+    monkeypatch.setattr(orders, "_KEPT", len(designs))
+    for _ in range(2):
+        for number, (given, options) in enumerate(designs, 1):
+            (problem,) = find_in_order(*given, **options)
+            assert problem.numbers.pop("design") == number
+    assert len(looked) == len(designs)
+    alike = codes.copy(), 2.0 * groups, make_folds(None, codes, groups), "auto"
+    assert find_in_order(*alike)[0].numbers == {"design": 1}
+    # The one that was not asked for longest is forgotten.
+    find_in_order(codes, groups, folds, "trend")
+    assert find_in_order(*alike)[0].numbers == {"design": 1}
+    given, options = designs[1]
+    assert find_in_order(*given, **options)[0].numbers == {"design": len(designs) + 2}
+    assert len(orders._FOUND) == len(designs)
 
 
 # ------------------------------------------------------------------- who warns, of what
