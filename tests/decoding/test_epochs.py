@@ -34,7 +34,6 @@ from mvpa_kfda import (
     generalize_arrays,
     generalize_epochs,
     load_result,
-    regress,
 )
 from mvpa_kfda.decoding import analysis
 from mvpa_kfda.inference.corrections import corrected_p_values
@@ -153,26 +152,6 @@ def test_windows_of_one_sample_are_samples():
         for mode in ("mean", "concatenate"):
             windows = {"window": 0.01, "window_mode": mode}
             same(result, decode_epochs(epochs, **windows, **OPTIONS))
-
-
-def test_windows_equal_single_regressions():
-    """Values that show at samples 3 and 4 of 6."""
-    X, _ = build.features((40,), 5)
-    y = build.values_of(X, noise=0.3)
-    data = np.random.default_rng(1).standard_normal((40, 5, 6))
-    data[:, :, 3:5] += 3 * X[:, :, None]
-    options = {"cv": 4, "n_permutations": 199, "random_state": 0}
-    for mode in ("mean", "concatenate"):
-        windows = {"window": 3, "window_mode": mode, "task": "regression"}
-        result = decode_arrays(data, y, **windows, **options)
-        part = data[:, :, 2:5]
-        part = part.mean(axis=2) if mode == "mean" else part.reshape(40, -1)
-        single = regress(part, y, **options)
-        assert_allclose(result.predictions[2], single.predictions, rtol=1e-8, atol=1e-9)
-        assert_allclose(result.null[:, 2], single.null, rtol=1e-8, atol=1e-9)
-    result = decode_arrays(data, y, task="regression", **options)
-    assert_array_equal(np.flatnonzero(result.pvalues("max") <= 0.01), [3, 4])
-    assert repr(result).startswith("<TimeRegressionResult: highest R² 0.")
 
 
 @pytest.mark.parametrize("window", [{}, {"window": 0.03}], ids=str)
