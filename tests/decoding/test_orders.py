@@ -334,8 +334,8 @@ def test_what_can_be_decoded_from_the_order_is_warned_of_and_nothing_else(name):
     if not expected:
         assert sum(map(bool, problems_of(name, 2, 10))) <= 1
     else:
-        found = problems_of(name, 1, 5)
-        assert n_warned(found) >= 4
+        found = problems_of(name, 1, 4)
+        assert n_warned(found) >= 3
         assert {x.name for each in found for x in each} <= {*expected.split()}
 
 
@@ -367,7 +367,7 @@ def test_of_400_sound_designs_hardly_any_is_warned_of(name):
     ],
 )
 def test_a_warning_says_what_to_do(name, advice):
-    found = problems_of(name, 1, 5)
+    found = problems_of(name, 1, 4)
     texts = [x.text for each in found for x in each if x.severity == "warning"]
     assert any(advice in text for text in texts)
 
@@ -381,11 +381,11 @@ def test_what_is_said_of_simulated_recordings_is_true(kind, monkeypatch):
         "carry-over": lambda rng: in_windows(rng, 2),
     }[kind]
     rng, significant = np.random.default_rng(0), []
-    found = [find(*draw(rng), scheme="within_groups") for _ in range(8)]
+    found = (find(*draw(rng), scheme="within_groups") for _ in range(8))
     problem = next(x for each in found for x in each if x.name == kind)
     time = np.tile(np.linspace(-1, 1, N_RUN), RUNS)
     monkeypatch.setattr(analysis, "warn_of_order", lambda *_: None)  # takes longest
-    for seed in range(40):
+    for seed in range(24):
         rng = np.random.default_rng([seed, 5])
         y, groups = draw(rng)
         X, weights = rng.standard_normal((len(y), 4)), rng.standard_normal(4)
@@ -857,10 +857,10 @@ def test_labels_of_a_trend_are_drawn_with_its_probabilities():
 def test_observed_labels_are_one_of_those_drawn_by_a_trend_after_few_steps(monkeypatch):
     """With true probabilities they agree with others as these do, if steps go back."""
     monkeypatch.setattr(permutation, "_STEPS", 2)
-    rng, n = np.random.default_rng(0), 400
+    rng, n = np.random.default_rng(0), 200
     log_q = log_softmax(np.outer(np.linspace(-1, 1, n), [0.5, -0.5]), axis=1)
 
-    def misfit(start=None, times=600):
+    def misfit(start=None, times=400):
         """Return chi-squared of the rank of the observed labels, 9 degrees."""
         ranks = []
         for _ in range(times):
@@ -886,8 +886,8 @@ def test_observed_labels_are_one_of_those_drawn_by_a_trend_after_few_steps(monke
         return steps, hub
 
     assert misfit() < 28
-    assert misfit(no_way_back, 2000) > 80
-    assert misfit(same_way) > 500
+    assert misfit(no_way_back, 1500) > 50
+    assert misfit(same_way) > 300
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
