@@ -32,7 +32,6 @@ from mvpa_kfda import (
     Nystrom,
     Ridge,
     Tuned,
-    check_design,
     compare,
     cross_validate,
     decode_arrays,
@@ -1068,9 +1067,6 @@ def test_single_precision_is_close_for_values_far_from_zero():
         assert_allclose(single.nulls[name], double.nulls[name], rtol=1e-4, atol=1e-4)
 
 
-# ------------------------------------------------------------- metrics (metrics/scores)
-
-
 # ------------------------------------------------------------------ folds, permutations
 
 
@@ -1235,25 +1231,6 @@ def test_p_values_are_uniform_on_noise_with_subjects():
         options = {"groups": groups, "n_permutations": 99, "random_state": seed}
         p.append(regress(X, y, cv=ms.GroupKFold(4), **options).pvalues())
     assert kstest(p, "uniform").pvalue > 0.01
-
-
-# ------------------------------------------- runs of few images (decoding/problems.py)
-
-
-def test_most_runs_have_to_be_short():
-    runs = np.arange(24) // 2
-    designs = [
-        (np.tile([0, 0, 1, 1], 6), np.arange(24) // 4, False),  # four in each
-        (runs % 2, runs, False),  # patients and controls
-        (np.arange(24) % 2, None, False),
-    ]
-    for n_long, found in ((5, True), (6, False)):
-        sizes = [2] * 5 + [8] * n_long
-        y = np.concatenate([np.arange(size) % 2 for size in sizes])
-        designs.append((y, np.repeat(np.arange(len(sizes)), sizes), found))
-    for y, groups, found in designs:
-        problems = check_design(y, groups, n_permutations=0).problems
-        assert ("short_runs" in {each.name for each in problems}) == found
 
 
 # ------------------------------------------------------------------ values on a circle

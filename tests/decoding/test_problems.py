@@ -128,6 +128,22 @@ def test_classes_that_most_test_sets_lack_are_found():
     assert not [each for each in told if "test sets hold" in str(each.message)]
 
 
+def test_most_runs_have_to_be_short():
+    runs = np.arange(24) // 2
+    designs = [
+        (np.tile([0, 0, 1, 1], 6), np.arange(24) // 4, False),  # four in each
+        (runs % 2, runs, False),  # patients and controls
+        (np.arange(24) % 2, None, False),
+    ]
+    for n_long, found in ((5, True), (6, False)):
+        sizes = [2] * 5 + [8] * n_long
+        y = np.concatenate([np.arange(size) % 2 for size in sizes])
+        designs.append((y, np.repeat(np.arange(len(sizes)), sizes), found))
+    for y, groups, found in designs:
+        design = check_design(y, groups, n_permutations=0)
+        assert ("short_runs" in names(design)) == found
+
+
 # ---------------------------------------------------------------------------- confounds
 
 
