@@ -156,6 +156,19 @@ LAID_OUT = {
 }
 
 
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ([], "names 0 classes; decoding"),
+        ({1: "face", 2: "house"}, "names 1: 'face'. Allowed: a dict of name"),
+        ([["face"], ["house"]], r"names \['face'\]. Allowed: labels that are in y"),
+    ],
+)
+def test_classes_that_are_refused(classes, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        searchlight(X, Y, groups=RUN_OF, classes=classes, **OPTIONS)
+
+
 def test_features_without_neighbours_or_with_other_names_are_refused():
     table = pd.DataFrame(X, columns=list("abcdefgh"))
     result = searchlight(table, Y, adjacency=(NEAR, table.columns), groups=RUN_OF)
