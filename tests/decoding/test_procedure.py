@@ -539,6 +539,21 @@ def test_lists_without_an_end():
             call()
 
 
+def test_data_and_labels_of_models_are_refused_in_words():
+    model = KernelFDA().fit(X, NAMES)
+    calls = (model.predict, model.transform, lambda X: KernelFDA().fit(X, NAMES))
+    for given in ({"a": 1}, [["a"] * 5] * 36, [[1, 2], [3]], object()):
+        for call in calls:
+            with pytest.raises((TypeError, ValueError), match=r"^X must be an array"):
+                call(given)
+    with pytest.raises(ValueError, match="X is a masked array"):
+        model.predict(np.ma.masked_array(X, mask=X > 1))
+    labels = np.ma.masked_array(CODES, np.arange(36) < 2)
+    for call in (KernelFDA().fit, model.score):
+        with pytest.raises(ValueError, match="y is masked for 2 of 36"):
+            call(X, labels)
+
+
 def test_labels_of_any_kind_are_scored():
     strings = NAMES.astype(STRINGS)
     plain, found = (cross_validate(X, y, cv=3) for y in (NAMES, strings))
@@ -553,3 +568,21 @@ def test_labels_of_any_kind_are_scored():
         assert model.score(X, labels) == accuracy
     weighted = weights[predicted == NAMES].sum() / weights.sum()
     assert model.score(X, NAMES, weights) == pytest.approx(weighted, rel=1e-12)
+
+
+def test_regions_axes_and_corrections_of_other_kinds_are_named():
+    times, volumes = build.result("TimeResult"), build.result("VolumeResult")
+    regions = {"labels_img": [[1, 2], [3]]}
+    for call, error, match in (
+        (lambda: decode_regions(X, NAMES, **regions), TypeError, "labels_img is a lis"),
+        (lambda: volumes.to_img(ABSURD["sparse"]()), ValueError, r"'name': .*Allowed"),
+        (lambda: volumes.to_img(np.array(["a"])), ValueError, r"'name': .*Allowed: '"),
+        (lambda: times.along("a"), ValueError, r"'axis': 'a'\. Allowed: 'times'"),
+        (lambda: times.to_dataframe(None), TypeError, "the name of a correction"),
+        (lambda: times.to_dataframe({"max": 1}), TypeError, "the name of a correctio"),
+        (lambda: times.pvalues(["max"]), ValueError, r"'correction'.*Allowed: 'none'"),
+        (lambda: times.pvalues({"max"}), ValueError, r"'correction'.*Allowed: 'none'"),
+    ):
+        with pytest.raises(error, match=f"(?s){match}"):
+            call()
+    assert {"p", "p_max"} <= {*times.to_dataframe(("none", "max"))}
