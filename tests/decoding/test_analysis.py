@@ -438,6 +438,12 @@ def test_all_arrangements_of_few_chosen_labels():
     result = cross_validate(X, np.arange(10) % 2, train_on=chosen, n_permutations=100)
     assert result.parameters["exact"]
     assert result.n_permutations == 19  # of 3 among 6 trials, the observed one aside
+    # Classes that change their names have another score, since tested labels stay.
+    X, groups = np.random.default_rng(0).normal(size=(12, 3)), np.arange(12) // 6
+    options = {"train_on": np.arange(12) % 6 < 4, "n_permutations": 100}
+    result = cross_validate(X, np.arange(12) % 2, groups=groups, **options)
+    assert result.n_permutations == 35
+    assert result.parameters["renamings"] == 1
 
 
 # ------------------------------------------------------------------- equal to refitting
