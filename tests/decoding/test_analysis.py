@@ -30,10 +30,8 @@ from mvpa_kfda import (
     KernelFDA,
     Linear,
     Nystrom,
-    Polynomial,
     Ridge,
     Tuned,
-    check_design,
     compare,
     cross_validate,
     decode_arrays,
@@ -52,7 +50,6 @@ from mvpa_kfda.data.trials import Trials, read_train_on
 from mvpa_kfda.decoding.analysis import make_analysis
 from mvpa_kfda.decoding.procedure import Procedure
 from mvpa_kfda.inference.permutation import permute_labels
-from mvpa_kfda.kfda.direct import Plan
 from mvpa_kfda.kfda.folds import Folds
 from mvpa_kfda.metrics.scores import METRICS, REGRESSION_METRICS
 from mvpa_kfda.utils.plain import recorded
@@ -107,16 +104,10 @@ THREE = ["ant", "bee", "cat"]
 WORDS, TWO = build.NAMES[KINDS], KINDS == 1
 #: Labels, the same as whole numbers, and the classes.
 LABELS = [
-    (WORDS, KINDS, THREE),
     (KINDS * 5 - 3, KINDS, [-3, 2, 7]),
-    (KINDS.astype(np.int8), KINDS, [0, 1, 2]),
-    (WORDS.astype(object), KINDS, THREE),
-    (list(WORDS.astype(bytes)), KINDS, THREE),
     (pd.Series(WORDS, index=KINDS), KINDS, THREE),
     (pd.Categorical(WORDS), KINDS, THREE),
     (pd.Series(KINDS, dtype="Int64"), KINDS, [0, 1, 2]),
-    (TWO, 1 * TWO, [False, True]),
-    (list(TWO), 1 * TWO, [False, True]),
     # True and 1 are one class.
     (np.where(ROWS % 2, TWO.astype("O"), 1 * TWO), 1 * TWO, [False, True]),
 ]
@@ -153,10 +144,9 @@ def test_features_of_many_types_give_the_same(convert):
     assert_array_equal(X, before)
 
 
-@pytest.mark.parametrize("scoring", ["roc_auc", "f1"])
-def test_batch_size_never_changes_anything(scoring, monkeypatch):
+def test_batch_size_never_changes_anything(monkeypatch):
     X, codes = build.features(build.balanced(108, 9), 5, separation=1.0)
-    options = {"n_permutations": 66, "random_state": 0, "scoring": scoring}
+    options = {"n_permutations": 66, "random_state": 0, "scoring": "roc_auc"}
     double = cross_validate(X, codes, **options).class_scores
     expected = cross_validate(X, codes, dtype=np.float32, **options)
     difference = np.abs(expected.class_scores - double).max()
@@ -265,37 +255,7 @@ def test_a_class_too_small_for_the_folds_is_named():
 # ---------------------------------------------------------------------------- bad input
 
 
-def with_value(array, value, dtype=None):
-    """Return a copy with one other value, in row 7."""
-    array = np.array(array, dtype=dtype or np.asarray(array).dtype)
-    array[(7,) * array.ndim if array.shape[-1] > 7 else (7, 0)] = value
-    return array
-
-
-MASKED, FLAT = np.ma.masked_greater(FEATURES, 1.0), np.full((60, 5), 0.1)
-BAD_FEATURES = [
-    (with_value(FEATURES, np.nan), r"X holds 1 NaN.*in 1 of 60 trials \(first: 7\)"),
-    (FEATURES[:, 0], r"X must have 2 dimensions, trials first; got 1, shape \(60,\)"),
-    (None, "X must (be numeric|have 2 dimensions)"),
-    (FLAT, "The trials do not differ.*Check for flat data"),
-    (csr_array(FEATURES), r"sparse matrix.*X\.toarray"),
-    (MASKED, "X is a masked array"),
-    ([[1.0, 2.0], [3.0]] * 30, "rows differ in length"),
-]
-BAD_LABELS = [
-    (["a"] * 60, r"y holds one class only \('a'\)"),
-    (ROWS, "y holds a different label for each of the 60 trials"),
-    (FEATURES[:, 0], r"y looks continuous \(60 distinct values\); class labels are"),
-    (FEATURES[KINDS, 0], r"y looks continuous \(3 distinct"),
-    (np.where(KINDS, 1.0, np.inf), "y looks continuous"),
-    (KINDS + 1j, "y looks continuous"),
-    (with_value(KINDS, None, object), "y is missing .*drop these trials"),
-    (["a", np.nan] * 30, "y is missing .*for 30 of 60"),
-    (pd.Series(["a", pd.NA] * 30, dtype="string"), "y is missing .*for 30 of 60"),
-    (pd.Series([1, pd.NA, 0] * 20, dtype="Int64"), "y is missing .*for 20 of 60"),
-    (pd.Categorical(["a", None, "b"] * 20), "y is missing .*for 20 of 60"),
-    ({"a", "b"}, "y must hold one value per trial"),
-]
+FLAT = np.full((60, 5), 0.1)
 BAD_KERNELS = [
     (GRAM[:, :50], r"kernel='precomputed', X must be square.*got \(60, 50\)"),
     (GRAM + np.triu(np.full((60, 60), 0.1)), "must be a symmetric kernel matrix"),
@@ -306,20 +266,20 @@ BAD_KERNELS = [
 BAD_OPTIONS = [
     ({"kernel": lambda X, Y: X[:, :3]}, r"shape \(60, 60\); got \(60, 3"),
     ({"kernel": lambda X, Y: X @ Y.T * np.nan}, "NaN or infinite"),
-    ({"kernel": lambda X, Y: np.arange(3600.0).reshape(60, 60)}, "symm"),
     ({"kernel": lambda X: X @ X.T}, "kernel .* failed when called"),
     ({"kernel": lambda X, Y: 1 / 0}, "kernel .* failed when called"),
     ({"kernel": "rbf", "reg": 1e-13}, "lambda = .* is too small.*larger"),
     ({"scoring": accuracy_score}, "Invalid value for 'scoring'"),
     ({"scoring": "confusion_matrix"}, "Put a single-number metric first"),
     ({"n_permutations": 1e6}, r"This one is a float: write int\(1e\+06\)\.$"),
-    ({"n_permutations": 0.5}, r"'n_permutations': 0.5\. .* at least 0\.$"),
     ({"X": FLAT, "scoring": "foo"}, "'scoring': 'foo'. Allowed: 'accuracy', 'bal"),
-    ({"X": FLAT, "kernel": "rbf"}, r"(do not|that) differ.*data"),
     ({"X": FLAT, "kernel": "polynomial"}, r"(do not|that) differ.*data"),
+    ({"X": FLAT}, "The trials do not differ.*Check for flat data"),
+    ({"X": csr_array(FEATURES)}, r"sparse matrix.*X\.toarray"),
+    ({"y": np.where(KINDS, 1.0, np.inf)}, "y looks continuous"),
+    ({"y": KINDS + 1j}, "y looks continuous"),
+    ({"y": {"a", "b"}}, "y must hold one value per trial"),
 ]
-BAD_OPTIONS += [({"X": X}, match) for X, match in BAD_FEATURES]
-BAD_OPTIONS += [({"y": y}, match) for y, match in BAD_LABELS]
 BAD_OPTIONS += [({"X": K, "kernel": "precomputed"}, m) for K, m in BAD_KERNELS]
 
 
@@ -478,6 +438,12 @@ def test_all_arrangements_of_few_chosen_labels():
     result = cross_validate(X, np.arange(10) % 2, train_on=chosen, n_permutations=100)
     assert result.parameters["exact"]
     assert result.n_permutations == 19  # of 3 among 6 trials, the observed one aside
+    # Classes that change their names have another score, since tested labels stay.
+    X, groups = np.random.default_rng(0).normal(size=(12, 3)), np.arange(12) // 6
+    options = {"train_on": np.arange(12) % 6 < 4, "n_permutations": 100}
+    result = cross_validate(X, np.arange(12) % 2, groups=groups, **options)
+    assert result.n_permutations == 35
+    assert result.parameters["renamings"] == 1
 
 
 # ------------------------------------------------------------------- equal to refitting
@@ -684,14 +650,12 @@ OF_CLASSES = {
 
 @pytest.mark.some(3)
 @pytest.mark.parametrize("name", OF_CLASSES)
-def test_workers_batches_and_files_change_nothing(name, tmp_path, monkeypatch):
+def test_batches_and_files_change_nothing(name, tmp_path, monkeypatch):
     entry = OF_CLASSES[name]
     chosen = np.random.default_rng(1).permutation(np.arange(36) % 2 == 0)
     options = {"train_on": chosen, "n_permutations": 9, "random_state": 0}
     options |= {"scoring": ["accuracy", "roc_auc"]}
     result = entry(**options)
-    if entry.has("n_jobs"):
-        assert entry(n_jobs=2, **options) == result
     build.in_batches(2, monkeypatch)
     assert entry(**options) == result
     result.save(tmp_path / "result.h5")
@@ -823,12 +787,7 @@ UNKNOWN, IN_RUNS = pd.array([None, *CHOSEN[1:]], dtype="boolean"), {"groups": RU
 WITHIN = {"permute": "within_folds", "n_permutations": 9}
 #: Which trials, what is said, and further arguments.
 REFUSED = [
-    (np.ones(N, bool), "^train_on selects all of the 72 trials"),
-    (np.zeros(N, bool), "^train_on selects none of the 72 trials"),
-    (CHOSEN[1:], r"^train_on has shape \(71,\) for 72 trials\."),
-    (CHOSEN[:, None], r"^train_on has shape \(72, 1\) for 72"),
     (UNKNOWN, r"^train_on is masked for 1 of 72 trials; drop these trials first\."),
-    ([[True], [True, False]], "^train_on is no array"),
     ("run == 1", r"^train_on='run == 1' asks a table .* a mask"),
     (CODES != 1, "^train_on selects no trial of class 'bee', which is among the tri"),
     (CHOSEN & (CODES != 1), "^train_on selects no trial of class 'bee'", IN_RUNS),
@@ -856,9 +815,8 @@ def test_trials_that_cannot_be_trained_with_are_refused(row):
 
 
 def test_what_is_no_mask_or_does_not_go_together_is_refused():
-    for mask in (CHOSEN.astype(int), np.flatnonzero(CHOSEN), NAMES):
-        with pytest.raises(TypeError, match=r"train_on must hold booleans.* dtype"):
-            cross_validate(ONE, NAMES, train_on=mask)
+    with pytest.raises(TypeError, match=r"train_on must hold booleans.* dtype"):
+        cross_validate(ONE, NAMES, train_on=np.flatnonzero(CHOSEN))
     values = build.values_of(X)
     with pytest.raises(ValueError, match=r"^task='regression' has no train_on\. Leave"):
         decode_arrays(X, values, task="regression", train_on=CHOSEN)
@@ -879,32 +837,13 @@ def test_what_is_no_mask_or_does_not_go_together_is_refused():
             function(epochs, train_on=QUERY)
 
 
-def test_masks_of_any_kind_and_queries_choose_trials():
-    expected = cross_validate(ONE, NAMES, train_on=CHOSEN, random_state=0)
-    for mask in (
-        CHOSEN.tolist(),
-        pd.Series(CHOSEN, index=np.arange(N)[::-1]),
-        pd.array(CHOSEN, dtype="boolean"),
-        CHOSEN.astype(object),
-    ):
-        assert cross_validate(ONE, NAMES, train_on=mask, random_state=0) == expected
-    # What a query knows nothing of is not chosen.
-    runs = pd.array([*RUNS[:-2], None, None], dtype="Int64")
-    chosen = read_train_on("run < 2", N, pd.DataFrame({"run": runs}))
-    assert_array_equal(chosen.mask, [*(RUNS[:-2] < 2), False, False])
+def test_queries_of_images_ask_the_table_of_labels():
     table = pd.DataFrame({"label": NAMES, "run": RUNS}, index=np.arange(N)[::-1])
     options = {"labels_img": [1] * P}
     found = decode_regions(ONE, (table, "label"), train_on="run < 2", **options)
     assert_array_equal(found.folds[0][0], np.arange(36))
-    for y, query, message in (
-        (table, "run > 5", r"' selects none of the 72 images; .* 'label', 'r"),
-        (table, "place == 1", r"' is no query on the columns"),
-        (table, "run", r"it is not true or false for each\.$"),
-        (None, "run == 1", r"asks the table of y, but y is not "),
-    ):
-        given = NAMES if y is None else (y, "label")
-        with pytest.raises(ValueError, match=f"^train_on='{query}.*{message}"):
-            decode_regions(ONE, given, train_on=query, **options)
+    with pytest.raises(ValueError, match=r"selects none of the 72 images; .* 'label"):
+        decode_regions(ONE, (table, "label"), train_on="run > 5", **options)
 
 
 def test_runs_of_one_kind_of_trials_are_trained_with_or_tested():
@@ -1061,30 +1000,19 @@ def test_equals_refitting_on_any_folds(cv, p, reg):
         assert_allclose(result.nulls[name], expected[1:], rtol=1e-9, atol=1e-10)
 
 
-RUNS_OF_NUMBERS = np.repeat(np.arange(5), [4, 6, 5, 4, 5])
-
-
-@pytest.mark.parametrize(
-    ("groups", "outer", "inner"),
-    [
-        (None, ms.KFold(4), ms.LeaveOneOut()),
-        (RUNS_OF_NUMBERS, ms.LeaveOneGroupOut(), ms.LeaveOneGroupOut()),
-    ],
-    ids=["trials", "groups"],
-)
-def test_tuned_penalty_equals_a_nested_loop(groups, outer, inner):
+def test_tuned_penalty_equals_a_nested_loop_over_groups():
     X, y = make_data(n=24, p=30, noise=3.0)
+    groups, left_out = np.repeat(np.arange(5), [4, 6, 5, 4, 5]), ms.LeaveOneGroupOut()
     K, grid = linear_kernel(X), [10.0, 1.0, 0.1, 0.01]
     options = {"groups": groups, "random_state": SEED}
     tuned = Tuned(grid=grid)
-    result = regress(X, y, reg=tuned, cv=outer, n_permutations=6, **options)
+    result = regress(X, y, reg=tuned, n_permutations=6, **options)
     options["permute"] = result.parameters["permute"]
     lambdas, scores, chosen = [np.multiply(grid, size_of(K))], [], []
     for values in rearranged(y, 6, **options):
         fitted, errors = np.empty(24), []
-        for train, test in outer.split(X, y, groups):
-            within = None if groups is None else groups[train]
-            splits = list(inner.split(X[train], y[train], within))
+        for train, test in left_out.split(X, y, groups):
+            splits = list(left_out.split(train, train, groups[train]))
             _, lam, found = reference.choose([K], lambdas, values, train, splits, None)
             fitted[test] = refit(K, values, [(train, test)], lam)[1]
             chosen.append(lam)
@@ -1097,29 +1025,6 @@ def test_tuned_penalty_equals_a_nested_loop(groups, outer, inner):
             assert_allclose(found, errors, rtol=1e-8, atol=0)
     assert len(set(chosen)) > 1  # else a fixed penalty would pass
     assert_allclose([result.scores, *result.null], scores, rtol=1e-8, atol=1e-10)
-
-
-def test_kernel_is_tuned_too():
-    X = np.random.default_rng(0).standard_normal((60, 2))
-    y = 10 * np.sum(X**2, axis=1)
-    kernels = [Linear(), Polynomial(degree=2, gamma=1.0, coef0=1.0)]
-    result = regress(X, y, kernel=kernels, reg=Tuned(grid=[1e-5, 1e-3, 0.1]), cv=5)
-    assert_array_equal(result.penalty["kernel"], np.ones(5))
-    assert result.scores > 0.99
-    assert result.parameters["kernels"] == [recorded(kernel) for kernel in kernels]
-    assert len(result.plot_tuning().lines) >= 2
-
-
-def test_fixed_penalty_is_recorded():
-    X, y = make_data()
-    result = regress(X, y, reg=Ridge(3.0))
-    assert_allclose(result.penalty["lambda"], 3.0, rtol=1e-12, atol=0)
-    Xc = X - X.mean(axis=0)
-    fit = Xc @ np.linalg.solve(Xc.T @ Xc + 3.0 * np.eye(6), Xc.T)
-    df = result.penalty["degrees_of_freedom"]
-    assert_allclose(df, 1 + np.trace(fit), rtol=1e-9, atol=0)
-    assert "criterion" not in result.penalty
-    assert "kernels" not in result.parameters
 
 
 @pytest.mark.parametrize("n_groups", [1, 2])
@@ -1168,39 +1073,6 @@ def test_single_precision_is_close_for_values_far_from_zero():
         assert_allclose(single.nulls[name], double.nulls[name], rtol=1e-4, atol=1e-4)
 
 
-def test_permutations_are_processed_in_blocks_of_the_right_precision(monkeypatch):
-    seen, fold_residuals = [], Plan.fold_residuals
-
-    def watch(plan, T):
-        seen.append((T.dtype, T.shape))
-        return fold_residuals(plan, T)
-
-    monkeypatch.setattr(Plan, "fold_residuals", watch)
-    build.in_batches(4, monkeypatch)
-    for dtype in ("float64", "float32"):
-        regress(*make_data(), reg=0.3, dtype=dtype, n_permutations=10)
-        assert seen == [(dtype, (1, 40, size)) for size in (1, 4, 4, 2)]
-        seen.clear()
-
-
-# ------------------------------------------------------------- metrics (metrics/scores)
-
-
-def test_metrics_of_constant_predictions_and_of_constant_values():
-    correlation = REGRESSION_METRICS["pearsonr"].score
-    true = np.linspace(-1, 1, 30)[:, None]
-    rounding = np.finfo(float).eps * np.arange(30)[:, None]
-    for predicted in (0 * true, 0 * true + 0.1, 0.1 + rounding, rounding):
-        assert correlation(true, predicted) == 0
-    assert_allclose(correlation(true, 1e-6 * true), 1.0, rtol=1e-12, atol=0)
-    true, predicted = np.ones((5, 2)), np.ones((5, 2))
-    predicted[0, 1] = 2.0
-    scores = {name: REGRESSION_METRICS[name].score(true, predicted) for name in SCORING}
-    assert_array_equal(scores["r2"], [1, 0])  # as scikit-learn has it
-    assert_array_equal(scores["pearsonr"], [0, 0])
-    assert_allclose(scores["neg_mean_squared_error"], [0, -0.2], rtol=1e-15, atol=0)
-
-
 # ------------------------------------------------------------------ folds, permutations
 
 
@@ -1224,20 +1096,6 @@ def test_meaning_of_cv_and_choice_of_permutations(cv, groups, splitter, scheme):
     assert result.parameters["n_folds"] == len(expected)
     assert result.parameters["permute"] == scheme
     assert result.n_permutations == 9
-
-
-def test_a_value_of_each_subject_moves_with_the_subject():
-    X, y = make_data()
-    groups = np.repeat(np.arange(8), 5)
-    result = regress(X, y[::5][groups], groups=groups, n_permutations=9)
-    assert result.parameters["permute"] == "groups"
-
-
-def test_few_trials_have_all_rearrangements():
-    X, y = make_data(n=5, p=2)
-    result = regress(X, y, cv=ms.LeaveOneOut(), n_permutations=1000)
-    assert result.parameters["exact"]
-    assert result.n_permutations == 119  # 5! without the observed one
 
 
 def test_splitters_do_not_see_the_values():
@@ -1325,12 +1183,6 @@ def one_result(**options):
     return regress(*make_data(), **options)
 
 
-def test_results_of_a_hold_out_survive_a_file(tmp_path):
-    result = one_result(cv=FOLDS["hold-out"])
-    result.save(tmp_path / "result.h5")
-    assert load_result(tmp_path / "result.h5") == result
-
-
 def test_results_know_no_classes_and_the_chance_of_correlations_only():
     result = one_result()
     text = repr(result)
@@ -1352,37 +1204,6 @@ def test_histogram_shows_the_null():
     assert ax.get_xlabel() == "Pearson correlation"
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert "no correlation" in labels
-
-
-def test_predictions_are_plotted_against_the_values():
-    result = one_result(cv=FOLDS["hold-out"])
-    ax = result.plot_predictions()
-    points = next(line for line in ax.lines if line.get_marker() == "o")
-    tested = np.sort(result.tests[0])
-    expected = np.column_stack([result.y, result.predictions])[tested]
-    assert_array_equal(points.get_xydata(), expected)
-    correlation = pearsonr(*expected.T).statistic
-    assert points.get_label() == f"trials, correlation {correlation:.2f}"
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Observed", "Predicted")
-
-
-def test_scores_of_test_sets_are_in_the_order_of_the_folds():
-    rng, rows = np.random.default_rng(0), np.arange(12)
-    X, y = rng.standard_normal((12, 3)), rng.standard_normal(12)
-    tests = [rows[:5], rows[5:8], rows[8:]]  # neither rising nor falling in size
-    cv = [(np.setdiff1d(rows, test), test) for test in tests]
-    result = regress(X, y, cv=cv, scoring=SCORING)
-    expected = [scores_of(y[t], result.predictions[t]) for t in tests]
-    for name in SCORING:
-        by_hand = [each[name] for each in expected]
-        assert_allclose(result.fold_metrics[name], by_hand, rtol=1e-10)
-    # Of equal values only the error has a score, which needs no spread.
-    y = np.repeat([1.0, 2.0, 4.0], 4)
-    result = regress(X, y, cv=ms.KFold(3), scoring=SCORING)
-    errors = (result.y - result.predictions).reshape(3, 4)
-    found = result.fold_metrics.pop("neg_mean_squared_error")
-    assert_allclose(found, -np.mean(errors**2, axis=1), rtol=1e-12)
-    assert np.isnan(list(result.fold_metrics.values())).all()
 
 
 # ------------------------------------------------------------------------ calibration
@@ -1416,37 +1237,6 @@ def test_p_values_are_uniform_on_noise_with_subjects():
         options = {"groups": groups, "n_permutations": 99, "random_state": seed}
         p.append(regress(X, y, cv=ms.GroupKFold(4), **options).pvalues())
     assert kstest(p, "uniform").pvalue > 0.01
-
-
-# ------------------------------------------- runs of few images (decoding/problems.py)
-
-
-def find_short(y, groups):
-    """Return the problem of short runs that a design has, or None."""
-    problems = check_design(y, groups, n_permutations=0).problems
-    return next((each for each in problems if each.name == "short_runs"), None)
-
-
-@pytest.mark.parametrize(
-    ("y", "groups"),
-    [
-        (np.tile([0, 0, 1, 1], 6), np.arange(24) // 4),  # four in each
-        (np.arange(24) // 2 % 2, np.arange(24) // 2),  # patients and controls
-        (np.arange(24) % 2, np.r_[np.repeat([0, 1, 2], 2), np.full(18, 3)] // 3),
-        (np.arange(24) % 2, None),
-    ],
-    ids=["four", "patients", "most are long", "no runs"],
-)
-def test_other_designs_have_no_short_runs(y, groups):
-    assert find_short(y, groups) is None
-
-
-def test_most_runs_have_to_be_short():
-    for n_long, found in ((5, True), (6, False)):
-        sizes = [2] * 5 + [8] * n_long
-        groups = np.repeat(np.arange(len(sizes)), sizes)
-        y = np.concatenate([np.arange(size) % 2 for size in sizes])
-        assert (find_short(y, groups) is not None) == found
 
 
 # ------------------------------------------------------------------ values on a circle
@@ -1559,12 +1349,3 @@ def test_all_values_at_one_angle_are_refused():
     X, _ = orientations()
     with pytest.raises(ValueError, match=r"equal|constant"):
         regress(X[:, :, 0], 30 + 180.0 * np.arange(48), circular=True, period=180)
-
-
-def test_numbers_without_cv_leave_groups_out_and_else_make_ten_folds():
-    X = np.random.default_rng(0).normal(size=(24, 3))
-    values, groups = X[:, 0], np.repeat(np.arange(3), 8)
-    by_group = regress(X, values, groups=groups).tests
-    assert [test.tolist() for test in by_group] == np.arange(24).reshape(3, 8).tolist()
-    assert len(regress(X, values).tests) == 10
-    assert len(regress(X, values, cv=4).tests) == 4

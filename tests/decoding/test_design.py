@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from mvpa_kfda import (
     check_design,
@@ -56,17 +56,20 @@ def test_a_clean_design_has_no_problem_and_the_table_counts():
     assert len(set(zip(design.blocks, RUNS, strict=True))) == 6
 
 
-@pytest.mark.parametrize("n_groups", [4, pytest.param(8, marks=pytest.mark.slow)])
-def test_random_balanced_designs_have_no_problem(n_groups):
+@pytest.mark.parametrize(
+    ("n_groups", "n_designs", "most"),
+    [(4, 60, 2), pytest.param(8, 150, 4, marks=pytest.mark.slow)],
+)
+def test_random_balanced_designs_have_no_problem(n_groups, n_designs, most):
     false = 0
-    for seed in range(150):
+    for seed in range(n_designs):
         y = build.mixed(n_groups, 24, 2 + seed % 3, seed)
         rng = np.random.default_rng([seed, 1])
         confounds = rng.standard_normal((len(y), 2))
         groups = np.repeat(np.arange(n_groups), 24)
         false += bool(names(check_design(y, groups, confounds=confounds)))
-    # Of 150, at a level of 0.005, four or more in 1 of 150 such tests.
-    assert false <= 4
+    # At a level of 0.005, so many of 150 or more in 1 of 150 such tests.
+    assert false <= most
 
 
 # ---------------------------------------------------------------- one problem at a time
@@ -211,44 +214,6 @@ def test_words_and_html():
     chosen = check_design(build.mixed(), RUNS, train_on=np.arange(120) % 3 == 0)
     assert "6 groups, trained on 40, tested on the others" in str(chosen)
     assert "trained on" not in said
-
-
-def cells(ax):
-    """Return the values of a panel."""
-    (mesh,) = ax.collections
-    return np.ma.filled(mesh.get_array(), -1)
-
-
-def test_the_picture_shows_trials_folds_and_blocks():
-    y = build.mixed()
-    figure = check_design(y, RUNS).plot()
-    trials, folds, blocks = figure.axes
-    assert_array_equal(cells(trials), y.reshape(6, 20))
-    assert_array_equal(cells(folds), 1 + np.eye(6))
-    assert_array_equal(cells(blocks), np.eye(6))
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels[:4] == ["0", "1", "trained", "tested"]
-    # Leaks, and whole groups.
-    figure = check_design(y, RUNS, KFold(3, shuffle=True, random_state=0)).plot()
-    assert (cells(figure.axes[1]) == 3).all()
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "group in both training and test set" in labels
-    subjects = np.repeat(np.arange(12), 5)
-    figure = check_design(subjects % 2, subjects).plot()
-    assert_array_equal(cells(figure.axes[2]), np.ones((12, 1)))
-
-
-@pytest.mark.parametrize(("n", "n_classes"), [(60, 2), (60, 30), (2000, 12)])
-def test_pictures_of_any_size_are_drawn_within_the_figure(n, n_classes):
-    y = [f"a rather long name of class {k} $x$" for k in np.arange(n) % n_classes]
-    cv = KFold(5) if n > 60 else LeaveOneOut()
-    figure = check_design(np.random.default_rng(0).permutation(y), cv=cv).plot()
-    figure.draw_without_rendering()
-    assert np.ma.count(figure.axes[0].collections[0].get_array())
-    width, height = figure.get_size_inches()
-    assert 3 < width < 12
-    assert height < 9
-    assert figure._suptitle.get_window_extent().x1 <= figure.bbox.x1
 
 
 # ------------------------------------------------------------------- designs of results

@@ -7,7 +7,7 @@ every repeat of every permutation.
 
 import pickle
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import combinations
 
 import numpy as np
@@ -15,7 +15,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 from sklearn.linear_model import LinearRegression
-from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.model_selection import (
     GroupKFold,
@@ -155,13 +155,15 @@ def test_labels_are_exchanged_among_averages_where_they_shaped_these():
     drawn = permute_labels(made.codes, 20, folds=made.folds, random_state=0)
     assert drawn.scheme == "within_folds"
     assert not average_trials(1, folds, codes).folds.balanced
-    # Who is left out depends on labels, unless these are constant within groups.
+    # Who is left out, and what is put together, depends on labels, unless these are
+    # constant within groups.
     assert average_trials(1, folds, codes, equalize=True).folds.balanced
     groups = np.repeat(np.arange(12), 5)
     codes, folds = groups % 2, make_folds(KFold(3), groups % 2)
     assert average_trials(2, folds, codes).folds.balanced
     made = average_trials(2, folds, codes, groups, seed=0)
     assert not made.folds.balanced
+    assert average_trials(2, folds, codes, groups // 2, seed=0).folds.balanced
     drawn = permute_labels(made.codes, 20, folds=made.folds, groups=made.groups)
     assert drawn.scheme == "groups"
 
@@ -349,7 +351,7 @@ def test_averages_of_a_class_in_one_test_set_only_are_warned_of(recwarn):
 # ----------------------------------------------------------------------- the plain loop
 
 
-R, PERMUTATIONS, SEED = 3, 2, 4
+R, PERMUTATIONS, SEED = 2, 2, 4
 #: Unequal classes: in a fold of three, 9 or 10, 5 and 4 trials.
 COUNTS = (28, 15, 12)
 DATA, CODES = build.trials(COUNTS, 5, 3, seed=2)
@@ -503,7 +505,8 @@ def area(codes, scores):
     for k in range(C):
         others = np.delete(scores, k, axis=1)
         odds = scores[:, k] - np.logaddexp.reduce(others, axis=1)
-        areas.append(roc_auc_score(codes == k, odds))
+        above = np.subtract.outer(odds[codes == k], odds[codes != k])
+        areas.append(np.mean(above > 0) + np.mean(above == 0) / 2)
     return np.mean(areas)
 
 
@@ -567,11 +570,13 @@ def once(procedure, cell, trained, tested, folds):
         true += tested.codes[test].tolist()
         areas.append(area(tested.codes[test], scores))
         sets.append((tested.codes[test], scores / len(train), len(train)))
+    table = np.zeros((C, C))
+    np.add.at(table, (true, predicted), 1)
     return {
         "accuracy": np.mean(np.equal(predicted, true)),
         "roc_auc": np.mean(areas),
-        "f1": f1_score(true, predicted, average="macro"),
-        "confusion_matrix": confusion_matrix(true, predicted, labels=range(C)),
+        "f1": np.mean(2 * np.diag(table) / (table.sum(axis=0) + table.sum(axis=1))),
+        "confusion_matrix": table,
         **reference.pairs_of_scores(sets, C),
     }
 
@@ -645,7 +650,6 @@ RUNS = np.arange(N) % 3
 CONFOUND = np.random.default_rng(5).standard_normal((N, 1))
 REGS = (3.0, 0.3, 0.03)
 WIDE = (RBF(0.05),)
-CHOICE = {"kernels": ("linear", RBF(0.05)), "regs": REGS}
 IN_RUNS = {"groups": RUNS, "cv": LeaveOneGroupOut()}
 SINGLE = {"k": 2, "average_test": False}
 HOW = {
@@ -656,11 +660,9 @@ HOW = {
     "equal, single": Procedure(**SINGLE, equalize=True),
     "runs": Procedure(k=2, **IN_RUNS),
     "runs, single": Procedure(**SINGLE, **IN_RUNS),
-    "kernel": Procedure(k=2, kernels=WIDE),
     "kernel, single": Procedure(**SINGLE, kernels=WIDE),
     "tuned": Procedure(k=2, regs=REGS),
     "tuned, single": Procedure(**SINGLE, regs=REGS),
-    "tuned kernel": Procedure(k=2, **CHOICE),
     "steps": Procedure(k=2, zscored=True),
     "few, single": Procedure(PredefinedSplit(FEW), k=3, average_test=False),
     "steps, single": Procedure(**SINGLE, zscored=True),
@@ -680,7 +682,6 @@ HOW = {
     "by labels, single": Procedure(**SINGLE, noise_scaled=True),
     "by labels again": Procedure(noise_scaled=True),
     "confounds again": Procedure(KFold(3), confounds=CONFOUND),
-    "reduced again": Procedure(rank=1),
     "ten": Procedure(KFold(10)),
 }
 
@@ -730,10 +731,9 @@ def test_one_model_of_averages_is_that_of_the_plain_loop(average_test):
 
 
 #: What times share and what they do not: averages, folds, test sets, what is learned.
-BETWEEN_TIMES = ["averages", "equal, single", "runs, single", "tuned", "steps, single"]
+BETWEEN_TIMES = ["averages", "equal, single", "runs, single", "steps, single"]
 
 
-@pytest.mark.some(4)
 @pytest.mark.parametrize("how", BETWEEN_TIMES)
 def test_the_plain_loop_gives_the_same_between_times(how):
     # For both nulls: tested labels move along, or stay.
@@ -751,9 +751,8 @@ def test_the_plain_loop_gives_the_same_everywhere(name, how):
     assert_equals_loop(result, procedure, ENTRIES[name].cells(DATA))
 
 
-@pytest.mark.parametrize("how", ["single", "equal, single", "runs, single"])
-def test_once_is_enough_to_test_single_trials(how):
-    procedure = HOW[how]
+def test_once_is_enough_to_test_single_trials():
+    procedure = HOW["equal, single"]
     labels = labels_of(procedure)
     result = run("cross_validate", procedure, n_repeats=1)
     (cell,) = ENTRIES["cross_validate"].cells(DATA).values()
@@ -800,17 +799,22 @@ def decode(name="arrays", **options):
     return ENTRIES[name](DATA, NAMES, **asked(options))
 
 
+@cache
+def made(name, how):
+    """What an entry gives, computed once."""
+    return decode(name, **MANY[how])
+
+
 @pytest.mark.some(5)
 @two_ways([*MANY])
 def test_neither_workers_nor_batches_nor_files_change_a_bit(
     name, how, tmp_path, monkeypatch
 ):
-    options = MANY[how]
-    one = decode(name, **options)
+    options, one = MANY[how], made(name, how)
     with monkeypatch.context() as batches:
         build.in_batches(2, batches)
         assert decode(name, **options) == one
-    if name in ("arrays", "table", "map"):
+    if name == "table":
         assert decode(name, n_jobs=2, **options) == one
     one.save(tmp_path / "result.h5")
     loaded = load_result(tmp_path / "result.h5")
@@ -866,7 +870,7 @@ def test_predictions_folds_and_scores_belong_together(options):
 
 @pytest.mark.parametrize("how", ["averages", "folds"])
 def test_probabilities_are_those_of_refitted_models(how):
-    result, X, y = decode("cross_validate", **MANY[how]), DATA[:, :, 0], CODES
+    result, X, y = made("cross_validate", how), DATA[:, :, 0], CODES
     train, test = result.folds[4]  # in the second repeat
     m = len(result.y) // R
     if how == "averages":
@@ -913,9 +917,8 @@ def test_patterns_are_means_over_repeats():
 
 
 def test_the_diagonal_has_repeats():
-    for options in MANY.values():
-        whole = decode("arrays", **options)
-        diagonal = decode("map", **options).diagonal()
+    for how in ("single", "folds"):
+        whole, diagonal = made("arrays", how), made("map", how).diagonal()
         assert_array_equal(diagonal.scores, whole.scores)
         # In single precision.
         assert_allclose(diagonal.null, whole.null, rtol=0, atol=1e-7)
@@ -925,20 +928,23 @@ def test_the_diagonal_has_repeats():
 
 
 WORDS = {
-    "averages": "25 averages of 2 trials (50), 3 classes, 3 folds, 3 repeats, 9 perm",
-    "equal": "18 averages of 2 trials (36), 3 classes, 3 folds, 3 repeats, 9 perm",
-    "single": "55 trials (trained on averages of 2), 3 classes, 3 folds, 3 repeats",
-    "folds": "55 trials, 3 classes, 3 folds, 3 repeats, 9 permutations",
+    "averages": "25 averages of 2 trials (50), 3 classes, 3 folds, 2 repeats, 9 perm",
+    "equal": "18 averages of 2 trials (36), 3 classes, 3 folds, 2 repeats, 9 perm",
+    "single": "55 trials (trained on averages of 2), 3 classes, 3 folds, 2 repeats",
+    "folds": "55 trials, 3 classes, 3 folds, 2 repeats, 9 permutations",
 }
 
 
 @pytest.mark.parametrize("how", MANY)
 def test_words_count_trials_of_one_repeat(how):
-    result = decode("arrays", **MANY[how])
+    result = made("arrays", how)
     assert WORDS[how] in repr(result)
     facts = result._repr_html_()
     assert WORDS[how].partition(",")[0] in facts
-    assert "3 folds, 3 repeats" in facts
+    assert "3 folds, 2 repeats" in facts
+
+
+def test_one_repeat_is_none():
     once = decode("arrays", average=1, n_repeats=1)
     assert once.repeats == {}
     assert once.parameters["n_repeats"] == 1
@@ -955,12 +961,12 @@ def test_results_of_repeats_are_compared_and_make_a_group():
     # Two-sided p-values are twice those of one side at most.
     assert (comparison.pvalues("none") <= 2 * p + 1e-12).all()
     once = decode("arrays", n_repeats=1, **options)
-    with pytest.raises(ValueError, match=r"been repeated 3 and 1 times \(n_repeats\)"):
+    with pytest.raises(ValueError, match=r"been repeated 2 and 1 times \(n_repeats\)"):
         compare(one, once)
     subjects = [decode("arrays", average=2, random_state=seed) for seed in range(4)]
     group = group_inference(subjects, random_state=0)
     assert_allclose(group.scores, np.mean([s.scores for s in subjects], axis=0))
-    with pytest.warns(RuntimeWarning, match=r"n_repeats \(1 instead of 3\)"):
+    with pytest.warns(RuntimeWarning, match=r"n_repeats \(1 instead of 2\)"):
         group_inference([*subjects, once], random_state=0)
 
 
@@ -973,8 +979,6 @@ LISTED = [(np.arange(30), np.arange(30, N))]
 EVERY = " needs every class in every group in a test set, and one of .* has no trial"
 REFUSED = [
     ({"n_repeats": 0}, "'n_repeats': 0. Allowed: a whole number of at least 1"),
-    ({"n_repeats": 1.5}, r"'n_repeats': 1\.5"),
-    ({"n_repeats": True}, "'n_repeats': True"),
     ({"average": "most"}, "'average': 'most'. Allowed: a whole number of at least 1, "),
     ({"average": "max"} | ONE_EACH, f"average='max'{EVERY}"),
     ({"average": 2, "equalize": True} | ONE_EACH, f"equalize=True{EVERY}"),
@@ -1019,11 +1023,11 @@ def test_who_is_left_out_is_warned_of():
         decode("cross_validate", average=4, groups=groups, cv=LeaveOneGroupOut())
 
 
-@pytest.mark.parametrize("options", [{"average": 2}, {"average": None}])
-def test_maps_without_permutations(options):
-    options |= {"n_repeats": 2, "n_permutations": 0}
-    with_null = decode("map", **options | {"n_permutations": 3})
-    result = decode("map", **options)
+def test_maps_without_permutations():
+    result, with_null = (
+        decode("map", average=2, n_permutations=n_permutations)
+        for n_permutations in (0, 3)
+    )
     assert result.nulls == {}
     assert_array_equal(result.scores, with_null.scores)
 
@@ -1092,7 +1096,6 @@ def spread(true, predicted, scores):
         (20, {"reg": "ledoit_wolf"}, 0),
         (20, {"kernel": RBF(0.1)}, 6),
         (20, {"average": None, "cv": StratifiedKFold(3)}, 0),
-        (60, {"average": None, "cv": StratifiedKFold(3), "reg": "ledoit_wolf"}, 0),
         (60, {"average": None, "cv": StratifiedKFold(3), "reg": "auto"}, 0),
     ],
 )
@@ -1164,37 +1167,3 @@ def test_what_fails_in_a_permutation_is_located(monkeypatch):
 
     with pytest.raises(ValueError, match=r"^At 0\.400 s: kernel .* my kernel$"):
         decode_arrays(X, y, kernel=kernel, sfreq=10.0, **OPTIONS)
-
-
-def test_averages_within_groups_of_one_class_do_not_look_at_labels():
-    codes, groups = np.repeat([0, 1, 0, 1], 4), np.repeat(np.arange(4), 4)
-    folds = make_folds(KFold(2), codes)
-    assert folds.sees_labels is False
-
-    def sees(k, groups):
-        return average_trials(k, folds, codes, groups, seed=0).folds.balanced
-
-    assert sees(2, groups) is False
-    assert sees(2, None) is True  # classes are put together
-    assert sees(2, groups // 2) is True  # groups of two classes
-    assert sees(1, None) is False  # nothing is put together
-
-
-@pytest.mark.parametrize(
-    ("of_groups", "permute"), [(True, "groups"), (False, "within_folds")]
-)
-def test_averages_are_made_without_labels_only_in_groups_of_one_class(
-    of_groups, permute
-):
-    groups = np.repeat(np.arange(6), 4)
-    y = groups % 2 if of_groups else np.tile([0, 1], 12)
-    result = cross_validate(
-        np.random.default_rng(3).normal(size=(24, 4)),
-        y,
-        groups=groups,
-        cv=GroupKFold(3),
-        average=2,
-        n_permutations=5,
-        random_state=0,
-    )
-    assert result.parameters["permute"] == permute

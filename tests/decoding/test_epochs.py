@@ -8,7 +8,6 @@ import re
 import shutil
 import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import joblib
 import mne
@@ -27,7 +26,6 @@ from mvpa_kfda import (
     Nystrom,
     Polynomial,
     Ridge,
-    Shrinkage,
     TimeResult,
     Tuned,
     cross_validate,
@@ -36,7 +34,6 @@ from mvpa_kfda import (
     generalize_arrays,
     generalize_epochs,
     load_result,
-    regress,
 )
 from mvpa_kfda.decoding import analysis
 from mvpa_kfda.inference.corrections import corrected_p_values
@@ -101,13 +98,6 @@ def assert_equals_arrays(result, features, y=NAMES[CODES], **options):
 # ------------------------------------------------------------------ times and windows
 
 
-def test_classes_are_decoded_where_they_differ():
-    result = decode_epochs(make_epochs(snr=10.0), n_permutations=99, random_state=0)
-    assert_array_equal(result.scores[result.times >= 0], 1.0)
-    assert (result.scores[result.times < 0] < 0.6).all()
-    assert_array_equal(result.pvalues("max") <= 0.01, result.times >= 0)
-
-
 @pytest.mark.parametrize("kernel", [Polynomial(2), RBF(gamma=None)], ids=str)
 def test_kernels_for_unit_variance_get_it(kernel):
     """Volts to the second power are nothing next to the constant 1.
@@ -156,7 +146,7 @@ def test_windows_equal_averages_or_long_features(
 
 
 def test_windows_of_one_sample_are_samples():
-    for epochs in (make_epochs(), make_epochs(n_times=1), make_epochs(("eeg",))):
+    for epochs in (make_epochs(n_times=3), make_epochs(("eeg",), n_times=1)):
         result = decode_epochs(epochs, **OPTIONS)
         assert_equals_arrays(result, np.moveaxis(epochs.get_data(), 2, 0), **OPTIONS)
         for mode in ("mean", "concatenate"):
@@ -164,33 +154,24 @@ def test_windows_of_one_sample_are_samples():
             same(result, decode_epochs(epochs, **windows, **OPTIONS))
 
 
-def test_windows_equal_single_regressions():
-    """Values that show at samples 3 and 4 of 6."""
-    X, _ = build.features((40,), 5)
-    y = build.values_of(X, noise=0.3)
-    data = np.random.default_rng(1).standard_normal((40, 5, 6))
-    data[:, :, 3:5] += 3 * X[:, :, None]
-    options = {"cv": 4, "n_permutations": 199, "random_state": 0}
-    for mode in ("mean", "concatenate"):
-        windows = {"window": 3, "window_mode": mode, "task": "regression"}
-        result = decode_arrays(data, y, **windows, **options)
-        part = data[:, :, 2:5]
-        part = part.mean(axis=2) if mode == "mean" else part.reshape(40, -1)
-        single = regress(part, y, **options)
-        assert_allclose(result.predictions[2], single.predictions, rtol=1e-8, atol=1e-9)
-        assert_allclose(result.null[:, 2], single.null, rtol=1e-8, atol=1e-9)
-    result = decode_arrays(data, y, task="regression", **options)
-    assert_array_equal(np.flatnonzero(result.pvalues("max") <= 0.01), [3, 4])
-    assert repr(result).startswith("<TimeRegressionResult: highest R² 0.")
+@pytest.mark.parametrize("window", [{}, {"window": 0.03}], ids=str)
+def test_data_that_workers_share_are_not_written(window, monkeypatch):
+    """Joblib maps large data into memory, where they cannot be written."""
+    epochs, run, locked = make_epochs(), analysis.run, []
 
+    def lock(positions, *arguments):
+        for value in vars(positions).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+                locked.append(value)
+        return run(positions, *arguments)
 
-def test_workers_share_large_data():
-    """Joblib maps them into memory, where they cannot be written."""
-    data = make_epochs(("eeg",) * 160, n_times=20)
-    assert data.get_data().nbytes > 2**20
-    options = {"n_permutations": 5, "random_state": 0, "cv": 4, "step": 0.04}
-    expected = decode_epochs(data, n_jobs=1, **options)
-    assert decode_epochs(data, n_jobs=2, **options) == expected
+    monkeypatch.setattr(analysis, "run", lock)
+    for kernel in ("linear", "rbf", Polynomial(2)):
+        for mode in ("mean", "concatenate") if window else ("mean",):
+            for decode in (decode_epochs, generalize_epochs):
+                decode(epochs, kernel=kernel, window_mode=mode, **window, **OPTIONS)
+    assert locked
 
 
 # --------------------------------------------------------- power: frequencies and times
@@ -239,15 +220,11 @@ LONG = {"window": 0.03, "window_mode": "concatenate"}
 @pytest.mark.parametrize(
     ("types", "options"),
     [
-        (NINE, {"kernel": "rbf", "scale": "channel"}),
         (NINE, {"kernel": "polynomial", "scale": "channel", **MEAN}),
         (NINE, {"kernel": RBF(gamma=None), "scale": "channel", **LONG}),
-        (NINE, {"kernel": laplacian_kernel, "scale": "channel", **LONG}),
         (MIXED, {"scale": "auto"}),
         (NINE, {"scale": "auto", **LONG}),
-        (MIXED, {"scale": None}),
         (NINE, {"kernel": Polynomial(2), "scale": "auto"}),
-        (MIXED, {"kernel": Polynomial(2), "scale": "auto"}),
         (
             MIXED,
             {"kernel": Polynomial(2, gamma=1e26), "scale": None, "picks": ["EEG4"]},
@@ -335,20 +312,17 @@ OF_SENSORS = [np.flatnonzero(row).tolist() for row in NEAR | np.eye(8, dtype=boo
 @pytest.mark.parametrize(
     ("options", "atol"),
     [
-        ({"kernel": "rbf", "scale": "channel"}, 0.0),
-        ({"kernel": laplacian_kernel, "scale": "channel", **MEAN}, 0.0),
         ({"kernel": RBF(gamma=None), "scale": "channel", **MEAN}, 0.0),
         # A neighbourhood alone may take another, equally exact, route to its kernel.
-        (LONG, 1e-12),
         ({"kernel": "rbf", "step": 0.03, **LONG}, 1e-12),
-        ({"kernel": laplacian_kernel, **LONG}, 1e-12),
+        ({"kernel": laplacian_kernel, "step": 0.03, **LONG}, 1e-12),
         # Unit variance is that of all picked channels.
         ({"kernel": Polynomial(2)}, 0.0),
     ],
     ids=build.words,
 )
 def test_every_sensor_equals_epochs_of_its_neighbourhood(options, atol):
-    epochs, options = make_epochs(("eeg",) * 8, n_times=9), {**options, **OPTIONS}
+    epochs, options = make_epochs(("eeg",) * 8, n_times=6), {**options, **OPTIONS}
     result = decode_epochs(epochs, sensors=NEAR, **options)
     assert type(result) is SensorTimeResult
     assert result.ch_names.tolist() == epochs.ch_names
@@ -389,8 +363,8 @@ def pair_of_epochs(types):
 
 
 @pytest.mark.parametrize("scale", ["auto", "channel", None])
-@pytest.mark.parametrize("types", [("eeg",) * 3, MIXED], ids=len)
-def test_epochs_are_not_changed(types, scale):
+def test_epochs_are_not_changed(scale):
+    types = MIXED
     both = epochs, others = pair_of_epochs(types)
     before = [
         (e.get_data().copy(), e.events.copy(), e.info.copy(), e.metadata.copy())
@@ -398,7 +372,7 @@ def test_epochs_are_not_changed(types, scale):
     ]
     tfr, y = make_tfr(types), NAMES[CODES]
     power = tfr.data.copy()
-    for options in ({}, {"kernel": "rbf"}, {"picks": [0], "groups": "run"}):
+    for options in ({"kernel": "rbf"}, {"picks": [0], "groups": "run"}):
         decode_epochs(epochs, y, scale=scale, **options)
         generalize_epochs(epochs, scale=scale, test_epochs=others, **options)
         decode_epochs(tfr, scale=scale, **options)
@@ -412,8 +386,9 @@ def test_epochs_are_not_changed(types, scale):
     assert_array_equal(y, NAMES[CODES])
 
 
-@pytest.mark.parametrize("n_times", [1, 3])
-@pytest.mark.parametrize("kernel", ["linear", "rbf", linear_kernel], ids=build.words)
+@pytest.mark.parametrize(
+    ("n_times", "kernel"), [(1, "linear"), (3, "rbf"), (3, linear_kernel)]
+)
 def test_arrays_are_not_changed(n_times, kernel):
     X, codes = build.trials((8, 8, 8), 4, n_times)
     for given in (X, np.ascontiguousarray(X.transpose(2, 0, 1)).transpose(1, 2, 0)):
@@ -477,33 +452,12 @@ def test_a_selection_of_epochs_keeps_labels_and_data_together():
     assert_equals_arrays(result, features, subset.metadata["word"], **options)
 
 
-def test_result_holds_what_redoes_it(tmp_path):
-    options = {"scoring": ["roc_auc", "accuracy", "f1"], "n_permutations": 30}
-    odd = {"window": np.float32(0.02), "step": np.float64(0.02), "cv": 6}
-    odd["random_state"] = np.random.default_rng(0)
-    epochs = make_epochs()
-    result = decode_epochs(epochs, "word", picks=["EEG0", "EEG3"], **odd, **options)
-    assert type(result) is TimeResult
-    assert_array_equal(result.scores, result.metrics["roc_auc"])
-    assert_array_equal(result.null, result.nulls["roc_auc"])
-    assert (result.chance, result.chances["accuracy"]) == (0.5, 1 / 3)
-    said = {"kernel": {"name": "Linear"}, "reg": "auto", "scale": "auto"}
-    said |= {"permute": "free", "ch_names": ["EEG0", "EEG3"], "sfreq": 100.0}
-    assert said.items() <= result.parameters.items()
-    result.save(tmp_path / "result.h5")
-    assert load_result(tmp_path / "result.h5") == result
-    names = ("random_state", "permute", "window", "step")
-    options |= {name: result.parameters[name] for name in names} | {"cv": result.folds}
-    picks = result.parameters["ch_names"]
-    same(decode_epochs(epochs, "word", picks=picks, **options), result)
-
-
 def test_progress_only_when_asked(capfd):
     epochs = make_epochs()
-    for verbose in (False, np.False_, None, "WARNING", "error", 30):
+    for verbose in (np.False_, None, "WARNING", 30):
         decode_epochs(epochs, cv=4, verbose=verbose)
         assert capfd.readouterr() == ("", "")
-    for verbose in (True, np.True_, "INFO", "debug", 20):
+    for verbose in (np.True_, "debug", 20):
         decode_epochs(epochs, cv=4, verbose=verbose)
         assert "6 of 6 positions in" in capfd.readouterr().err
 
@@ -550,13 +504,8 @@ FLAT = "The trials do not differ"
         (put((..., 2), 5e-6), {}, rf"At -0\.010 s: {FLAT}.*flat data.*crop"),
         (put(..., 0.0), {}, rf"At -0\.030 s: {FLAT}"),
         (with_one_ant, {}, "Class 'ant' has 1 trial to train on"),
-        (lambda: make_epochs()[:0], {}, "epochs is empty.*drop_log"),
         (lambda: make_epochs().get_data(), {}, f"{NOT_EPOCHS} ndarray.*decode_arrays"),
         (lambda: "a-epo.fif", {}, "got str. Read the file with mne.read_epochs first"),
-        (lambda: Path("a-epo.fif"), {}, "Path. Read the file with mne"),
-        (lambda: make_epochs().average(), {}, f"{NOT_EPOCHS} Evoked"),
-        (lambda: [make_epochs()], {}, f"{NOT_EPOCHS} list"),
-        (lambda: None, {}, f"{NOT_EPOCHS} NoneType"),
         (
             lambda: make_epochs(n_times=60).compute_psd(verbose=False),
             {},
@@ -575,9 +524,7 @@ FLAT = "The trials do not differ"
             {"window": 0},
             "'window': 0. Allowed: .* above zero. It is in sec",
         ),
-        (make_epochs, {"window": np.nan}, "Invalid value for 'window': nan"),
         (make_epochs, {"window": "0.1"}, "'window': '0.1' of type str.*in seconds"),
-        (make_epochs, {"step": True}, "Invalid value for 'step': True"),
         (make_epochs, {"verbose": "foo"}, "Invalid value for 'verbose': .* 'WARNING'"),
         (times_i(make_tfr), {}, r"complex data.*output='power'"),
         (with_tapers, {}, r"epochs has an axis of tapers, shape \(48, 5, \d.*'power'"),
@@ -589,7 +536,6 @@ FLAT = "The trials do not differ"
             rf"^At 22\.5 Hz, -0\.020 s: {FLAT}: flat data",
         ),
         (make_tfr, {"sensors": "adjacency"}, "sensors works on mne.Epochs only"),
-        (make_tfr, {"y": "foo"}, "y='foo' is not a metadata column.*'word', 'run'"),
         (
             make_tfr,
             WHITENING,
@@ -620,13 +566,11 @@ def test_what_cannot_be_generalized_is_refused():
     info, times = build.info_of(["eeg"]), np.arange(5) / 100
     tfr = EpochsTFRArray(info, np.ones((30, 1, 2, 5)), times, [8.0, 9.0])
     epochs, others = pair_of_epochs(("eeg",) * 5)
-    for given in (tfr, epochs.average(), epochs.get_data(), "raw_epo.fif", None):
-        message = rf"must be an mne\.Epochs object; got {type(given).__name__}\b"
-        with pytest.raises(TypeError, match=f"^epochs {message}"):
-            generalize_epochs(given)
-        if given is not None:
-            with pytest.raises(TypeError, match=f"^test_epochs {message}"):
-                generalize_epochs(epochs, test_epochs=given)
+    message = r"must be an mne\.Epochs object; got EpochsTFRArray\b"
+    with pytest.raises(TypeError, match=f"^epochs {message}"):
+        generalize_epochs(tfr)
+    with pytest.raises(TypeError, match=f"^test_epochs {message}"):
+        generalize_epochs(epochs, test_epochs=tfr)
     at, whole = r"^At 0\.010 s: The trials do not differ", np.s_[..., 4]
     flat, blank = (put(whole, x, e.copy)() for x, e in ((2e-6, epochs), (0.0, others)))
     bad = {"test_epochs": put((4, 1, 2), np.nan, others.copy)()}
@@ -721,11 +665,9 @@ def epochs_of(X, y, tmin=-0.03, seed=0, **metadata):
 @pytest.mark.parametrize(
     ("options", "n_classes"),
     [
-        ({}, 2),
         ({"kernel": RBF(), "window": 0.03, "step": 0.01}, 3),
         ({"window": 0.04, "step": 0.01, "window_mode": "concatenate"}, 2),
         ({"kernel": "polynomial", "scale": "channel"}, 3),
-        ({"reg": Ridge(1e-11), "cv": ms.LeaveOneOut()}, 3),
         ({"cv": ms.ShuffleSplit(4, random_state=0), "permute": "free"}, 2),
         ({"cv": ms.RepeatedKFold(n_splits=4, n_repeats=2, random_state=0)}, 3),
         ({"cv": None, "groups": "run", "y": "word", "picks": ["EEG3", "EEG0"]}, 2),
@@ -795,8 +737,8 @@ def assert_both_tests(result, X, X_test, cv):
         assert_allclose(nulls["accuracy"], expected[1:], rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("cv", [CV, ms.ShuffleSplit(5, random_state=0)], ids=str)
-def test_another_labelling_of_the_same_trials(cv):
+def test_another_labelling_of_the_same_trials():
+    cv = ms.ShuffleSplit(5, random_state=0)
     X, y = make_arrays(n_classes=3, n_times=3)
     y_test = np.where(np.arange(40) % 3 == 1, "cat", y)
     options = {"cv": cv, "n_permutations": 5, "random_state": 7}
@@ -878,22 +820,9 @@ def test_groups_of_training_trials(two_sets):
     assert result.parameters["permute"] == "groups"
 
 
-def test_diagonal_needs_common_times():
-    X, y = make_arrays(n_times=4)
-    early, late, options = X[:, :, :3], X[:, :, 1:], {"same_trials": True}
-    apart = generalize_arrays(early, y, late, tmin_test=10, **options)
-    with pytest.raises(ValueError, match="no training time is also a test time"):
-        apart.diagonal()
-    partly = generalize_arrays(early, y, late, tmin_test=1.0, **options)
-    diagonal = partly.diagonal()
-    assert_array_equal(diagonal.times, [1.0, 2.0])
-    assert_array_equal(diagonal.scores, partly.scores[[1, 2], [0, 1]])
-    assert_array_equal(diagonal.predicted, partly.predicted[[1, 2], [0, 1]])
-
-
 def test_patterns_equal_those_of_decoding():
     epochs = epochs_of(*make_arrays(n_classes=3))
-    for options in ({}, {"scale": "channel"}, {"window": 0.03, "step": 0.02}):
+    for options in ({"scale": "channel"}, {"window": 0.03, "step": 0.02}):
         result = generalize_epochs(epochs, cv=CV, **options)
         expected = decode_epochs(epochs, cv=CV, **options)
         assert set(result.pattern_maps) == {"class", "class_folds", "discriminant"}
@@ -969,13 +898,6 @@ def test_what_was_not_kept_is_refused_with_advice(by_null, null):
     result = by_null[null]
     with pytest.raises(ValueError, match=r"result\.null was not kept.*null='full'"):
         _ = result.null
-    if null == "max":
-        for correction in ("cluster", "tfce"):
-            with pytest.raises(ValueError, match=r"null='full'.* or with null='auto'"):
-                result.pvalues(correction)
-    else:
-        with pytest.raises(ValueError, match=r"threshold"):
-            result.pvalues("cluster", threshold=0.01)
     diagonal = result.diagonal()
     assert diagonal.n_permutations == 0
     assert_array_equal(diagonal.scores, np.diag(result.scores))
@@ -1010,10 +932,9 @@ def test_auto_keeps_what_is_small(by_null, monkeypatch):
     assert generalize_arrays(X, y, cv=CV).parameters["null"] == "full"
 
 
-@pytest.mark.parametrize("null", ["auto", "full", "max"])
-def test_without_permutations(null):
+def test_without_permutations():
     X, y = make_arrays(n_times=3)
-    result = generalize_arrays(X, y, cv=CV, null=null, scoring=METRICS)
+    result = generalize_arrays(X, y, cv=CV, null="max", scoring=METRICS)
     assert result.n_permutations == result.diagonal().n_permutations == 0
     assert result.nulls == result.null_summaries == {}
     assert result.second_nulls == result.second_summaries == {}
@@ -1062,20 +983,15 @@ def plain():
 
 #: How models are trained, with a penalty above .3 times the size of trials.
 STRONG = {
-    "linear": {},
     "more features": {"p": 60},
-    "kernel": {"kernel": "rbf"},
     "landmarks": {"approx": Nystrom(10, random_state=0)},
     "steps": {"preprocess": "zscore"},
-    "confounds": {"confounds": np.arange(40) // 20},
     "averages": {"average": 2, "n_repeats": 2},
     "averages, steps": {"average": 2, "preprocess": "zscore"},
     "steps, by labels": {"preprocess": ["noise_scale"]},
     "repeats": {"n_repeats": 2},
     "other labels": {"y_test": np.arange(40) // 4 % 2},
-    "chosen": {"reg": "auto"},
     "chosen in folds": {"reg": "auto", "preprocess": "zscore"},
-    "shrinkage": {"reg": Shrinkage(0.9)},
     "single precision": {"dtype": "float32", "scoring": "accuracy"},
 }
 
@@ -1158,23 +1074,6 @@ def test_the_false_discovery_rate_is_that_of_cells_that_pass_both(plain):
         parameters={**plain.parameters, "mode": "other_labels"},
     )
     assert_array_equal(result.pvalues("fdr"), np.ones((5, 5)))
-
-
-def test_second_nulls_that_do_not_fit_are_refused(plain):
-    null, scores = plain.second_nulls["accuracy"], plain.second_scores["accuracy"]
-    for wrong in (
-        *(
-            {"second_nulls": {"accuracy": null[:, :2]}},
-            {"second_nulls": {"kappa": null}},
-        ),
-        {"second_nulls": {"accuracy": null[:3]}},
-        *(
-            {"second_scores": {"accuracy": scores[:2]}},
-            {"second_scores": {"kappa": scores}},
-        ),
-    ):
-        with pytest.raises(ValueError, match=r"second test of a GeneralizationResult"):
-            replace(plain, **wrong)
 
 
 def test_the_diagonal_counts_in_no_cluster_that_is_kept_of_the_second_null():

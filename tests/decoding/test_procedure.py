@@ -22,18 +22,14 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.model_selection import KFold, LeaveOneGroupOut, ShuffleSplit
-from sklearn.preprocessing import StandardScaler
 
 import mvpa_kfda
 from mvpa_kfda import (
-    RBF,
-    EmpiricalMap,
     GraphSmooth,
     KernelFDA,
     Linear,
     Nystrom,
     Ridge,
-    Tuned,
     bootstrap_latency,
     check_design,
     compare,
@@ -61,7 +57,7 @@ from mvpa_kfda.inference.null import summarize_null
 from mvpa_kfda.kfda import folds
 from mvpa_kfda.results.procedure import OF_THE_RUN
 from tests import build, entries
-from tests.entries import CODES, DATA, ENTRIES, NAMES, N, everywhere
+from tests.entries import CODES, DATA, NAMES, N, everywhere
 
 DECODING = [
     name
@@ -154,8 +150,6 @@ def test_names_of_columns_are_passed_on(tmp_path):
         assert {name: each.procedure[name] for name in named} == named
         assert each.procedure["cv"] is None
         assert decode_epochs(epochs, NAMES, **each.procedure) == result
-    values = dict(zip(named, (RUNS, columns["age"], columns["side"] == 0), strict=True))
-    assert not decode_epochs(epochs, NAMES, **values).procedure.keys() & values.keys()
     # Not those of a file of their own.
     path = tmp_path / "labels.tsv"
     pd.DataFrame({"label": NAMES, **columns}).to_csv(path, sep="\t", index=False)
@@ -163,26 +157,6 @@ def test_names_of_columns_are_passed_on(tmp_path):
     result = searchlight(X, (path, "label"), groups=(str(path), "run"), **given)
     assert result.procedure["confounds"] == ["age"]
     assert "groups" not in result.procedure
-
-
-KEPT = [
-    {"kernel": "rbf", "reg": "tuned"},
-    {"kernel": ["linear", RBF(0.3)], "reg": Tuned([0.1, Ridge(3.0)])},
-    {"kernel": EmpiricalMap("polynomial"), "cv": ShuffleSplit(3, random_state=0)},
-    {"kernel": Linear(), "reg": "oas", "preprocess": ["zscore", "pca"]},
-    {"approx": Nystrom(5, random_state=1), "average": 2, "cv": 3},
-]
-
-
-@pytest.mark.parametrize("given", KEPT)
-def test_methods_come_back_from_files(given, tmp_path):
-    result = cross_validate(X, NAMES, random_state=0, **given)
-    loaded = saved(result, tmp_path)
-    assert cross_validate(X, NAMES, **loaded.procedure) == result
-
-
-def a_kernel(A, B):
-    return A @ B.T
 
 
 def a_metric(true, predicted, scores):
@@ -194,34 +168,15 @@ class Halves:
         return KFold(2).split(X)
 
 
-LOST = {
-    "kernel": (a_kernel, r"kernel \(the function a_kernel\)"),
-    "scoring": ([a_metric], r"scoring \(the function a_metric\)"),
-    "cv": (list(KFold(3).split(X)), r"cv \(array\(shape"),
-    "preprocess": (StandardScaler(), r"preprocess \(StandardScaler\("),
-}
-
-
-@pytest.mark.parametrize("name", LOST)
-def test_what_files_do_not_hold_is_named(name, tmp_path):
-    value, match = LOST[name]
-    result = cross_validate(X, NAMES, **{name: value})
-    assert result.procedure[name] is value or result.procedure[name] == value
-    assert cross_validate(X, NAMES, **result.procedure) == result
-    for lost in (saved(result, tmp_path), pickle.loads(pickle.dumps(result))):
-        assert lost == result
-        with pytest.raises(ValueError, match=match):
-            _ = lost.procedure
-
-
 def test_what_cannot_be_passed_on_is_named(tmp_path):
     given = {"kernel": GraphSmooth(build.chain(5)), "cv": Halves()}
     lost = saved(cross_validate(X, NAMES, **given), tmp_path)
-    made = ENTRIES["map"](n_permutations=5, random_state=0).diagonal()
+    own = cross_validate(X, NAMES, scoring=a_metric)
+    assert own.procedure["scoring"] is a_metric
     for result, match in (
         (lost, r"they do not .*kernel \(Graph.*cv \(Halves"),
         (cross_validate(X, NAMES, cv=KFold(3).split(X)), r"an iterator, which is use"),
-        (made, "not returned by a decoding function"),
+        (pickle.loads(pickle.dumps(own)), r"scoring \(the function a_metric\)"),
     ):
         with pytest.raises(ValueError, match=match):
             _ = result.procedure
@@ -535,21 +490,20 @@ BROKEN = [
     (TakesNothing(), "positional argument"),
     (Endless(), "may never end"),
     (Liar(3), "said that there would be 3; it may never end"),
-    (Liar(10**30), "which test more than 2,000,036 trials"),
+    (Liar(10**30), "which test more than 636 trials"),
 ]
 
 
 @pytest.mark.parametrize(("cv", "words"), BROKEN)
-def test_splitters_that_fail_are_named(cv, words):
+def test_splitters_that_fail_are_named(cv, words, monkeypatch):
+    monkeypatch.setattr(folds, "_MOST_TESTED", 600)
+    monkeypatch.setattr(folds, "_MOST_UNKNOWN", 100)
     with pytest.raises(ValueError, match=rf"cv=.*{type(cv).__name__}.*{words}"):
         cross_validate(X, NAMES, cv=cv)
     assert re.search(words, check_design(NAMES, cv=cv).problems[0].text)
 
 
 def test_what_takes_long_is_told_before(monkeypatch):
-    many = {"n_permutations": 10**12, "random_state": 0}
-    with pytest.raises(ValueError, match=r"permutations .* needs .*TB"):
-        cross_validate(X, NAMES, cv=3, **many)
     with pytest.raises(ValueError, match=r"n_repeats=1,0{3},0{3},0{3},0{3} .* TB"):
         cross_validate(X, NAMES, cv=3, n_repeats=10**12)
     design = check_design(NAMES, n_permutations=10**12)
@@ -594,17 +548,10 @@ def test_data_and_labels_of_models_are_refused_in_words():
                 call(given)
     with pytest.raises(ValueError, match="X is a masked array"):
         model.predict(np.ma.masked_array(X, mask=X > 1))
-    for labels, words in (
-        ([np.nan, *NAMES[1:]], "y is missing .* for 1 of 36"),
-        ([1, *NAMES[1:]], "y holds values of type int, str_"),
-        ([[1, 2], [3]] * 18, "y holds values of type list"),
-        (np.ma.masked_array(CODES, np.arange(36) < 2), "y is masked for 2 of 36"),
-        (ABSURD["missing strings"](), "y is missing .* for 12 of 36 trials"),
-        (ABSURD["missing in series"](), "y is missing .* for 12 of 36 trials"),
-    ):
-        for call in (KernelFDA().fit, model.score, cross_validate):
-            with pytest.raises(ValueError, match=words):
-                call(X, labels)
+    labels = np.ma.masked_array(CODES, np.arange(36) < 2)
+    for call in (KernelFDA().fit, model.score):
+        with pytest.raises(ValueError, match="y is masked for 2 of 36"):
+            call(X, labels)
 
 
 def test_labels_of_any_kind_are_scored():
