@@ -28,7 +28,10 @@ def test_numbers_of_things_are_worded():
     assert checks.some_of("abcde") == "a, b, c and 2 more"
     assert checks.quoted([1, "a", 2], 2) == "1, 'a', ..."
     assert checks.quoted([1, "a"], 2) == "1, 'a'"
-    assert checks.counted(1, "vertex") == "1 vertex"
+    for one, many in (("vertex", "vertices"), ("frequency", "frequencies")):
+        assert checks.counted(1, one) == f"1 {one}"
+        assert [checks.counted(n, one) for n in (0, 2)] == [f"0 {many}", f"2 {many}"]
+    assert checks.counted(2, "class") == "2 classes"
     assert checks.counted(1000, "pair of times", ",") == "1,000 pairs of times"
     assert checks.ranged([3, 5], "fold") == "3 to 5 folds"
     assert checks.ranged([3, 3], "fold") == "3 folds"
