@@ -345,8 +345,6 @@ def test_pairs_have_the_channels_and_classes_of_both():
     assert_array_equal(train.trials.y_test, np.where(CODES == 1, "x", "y")[CODES < 2])
 
 
-# -------------------------------------------------------------------------------- files
-
 PLAIN, PLAIN_CODES = build.trials((16, 16, 16), 5, 4)
 OPTIONS = {"cv": KFold(5), "n_permutations": 9, "random_state": 0}
 
