@@ -16,7 +16,7 @@ from mvpa_kfda.results.fields import RESULTS
 from mvpa_kfda.utils import checks
 from mvpa_kfda.utils.checks import collected_warnings, warn
 from tests import build
-from tests.entries import ENTRIES, everywhere
+from tests.entries import ENTRIES
 
 # ------------------------------------------------------------------------------- words
 
@@ -254,7 +254,11 @@ def given_by(function, *args, **options):
     return result, [str(each.message) for each in given]
 
 
-@everywhere
+#: One entry of each function.
+OF_FUNCTIONS = {entry.function.__name__: entry for entry in ENTRIES.values()}
+
+
+@pytest.mark.parametrize("entry", OF_FUNCTIONS.values(), ids=OF_FUNCTIONS)
 def test_results_keep_what_was_warned_of(entry):
     result, given = given_by(entry, n_permutations=9, random_state=0)
     assert list(result.warnings) == list(dict.fromkeys(given))
