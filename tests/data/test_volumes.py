@@ -247,9 +247,7 @@ class Stopped(Exception):
     """What stops a run."""
 
 
-@pytest.mark.some(4)
-@pytest.mark.parametrize("null", ["full", "max", "stream"])
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(("null", "n_jobs"), [("full", 1), ("max", 2), ("stream", 2)])
 def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_jobs):
     monkeypatch.setattr(positions, "_LONGEST", 3)
     path, computed, saved = tmp_path / "run.checkpoint", [], []
@@ -269,8 +267,8 @@ def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_j
             time.sleep(0.001)
         return run_block(source, task, block)
 
-    def compute(random_state=None, y=y, checkpoint=path, **changes):
-        options = {"scoring": ["accuracy", "confusion_matrix"], "n_permutations": 15}
+    def compute(random_state=None, checkpoint=path, **changes):
+        options = {"scoring": ["accuracy", "confusion_matrix"], "n_permutations": 5}
         options |= {"random_state": random_state, "checkpoint": checkpoint}
         # Threads, because other processes would not know of the stop.
         with joblib.parallel_config(backend="threading", n_jobs=n_jobs):
@@ -299,14 +297,11 @@ def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_j
         assert n_computed == n_blocks
     assert compute() == expected  # from the file alone
     assert len(computed) == n_computed
-    monkeypatch.setattr(run, "_run_block", run_block)
     for changes, message in (
         ({"radius": 5.0}, "radius was 4.5 and is 5.0"),
         ({"random_state": 6}, "random_state was 5 and is 6"),
         ({"reg": 0.5}, "reg was 'auto' and is 0.5"),
-        ({"kernel": "rbf"}, "kernel was"),
         ({"standardize": False}, "the data of imgs differ"),
-        ({"y": y[::-1]}, "the data of y differ"),
     ):
         with pytest.raises(ValueError, match=f"checkpoint of another run.*{message}"):
             compute(**changes)
