@@ -210,13 +210,6 @@ def test_other_files_are_refused_and_left_untouched(path, make):
     assert len(os.listdir(path.parent)) == 2
 
 
-def test_places_for_no_file(tmp_path):
-    with pytest.raises(IsADirectoryError, match="is a folder; use the name of a"):
-        Checkpoint(tmp_path)
-    with pytest.raises(FileNotFoundError, match="none does not exist; make it first"):
-        Checkpoint(tmp_path / "none" / "x.checkpoint")
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="rights of POSIX")
 def test_files_and_folders_that_are_read_only():
     """As another user, because the administrator may write everywhere."""
