@@ -238,16 +238,14 @@ def test_design_matrices_are_those_of_nilearn():
 # ------------------------------------------------------------------ what comes out
 
 
-@pytest.mark.parametrize("given", ["column", "array"])
-def test_what_is_decoded_from_betas_says_how_they_were_made(given):
+def test_what_is_decoded_from_betas_says_how_they_were_made():
     betas = of_all(
         slice_time_ref=0.5,
         hrf_model=[response],
         confounds=CONFOUNDS,
         sample_masks=[np.arange(3, n) for n in LENGTHS],
     )
-    groups = "run" if given == "column" else betas.table["run"]
-    options = {"groups": groups, "n_permutations": 9, "random_state": 0}
+    options = {"groups": "run", "n_permutations": 9, "random_state": 0}
     result = decode_regions(betas, "trial_type", **options)
     given = {"mask_img": betas.mask_img} | options | {"groups": betas.table["run"]}
     by_hand = decode_regions(betas.imgs, (betas.table, "trial_type"), **given)

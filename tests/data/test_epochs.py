@@ -13,6 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold
 
 from mvpa_kfda import (
     Ridge,
+    decode_arrays,
     decode_epochs,
     generalize_arrays,
     generalize_epochs,
@@ -683,6 +684,10 @@ def test_the_scale_of_the_training_data_is_applied(scale, mode):
     else:
         labels = {"y_test": y_test}
     known = {"test_epochs": other}
+    plain = {"reg": Ridge(5.0), "cv": 5}
+    whole = decode_epochs(epochs, scale=given, **plain)
+    same(whole, decode_arrays(whitener @ data, y, **plain))
+    assert whole.parameters["scale"] == scale
     if mode == "query":
         epochs = mne.concatenate_epochs([epochs, other], verbose=False)
         epochs.metadata = epochs.metadata.assign(first=np.arange(96) < 48)

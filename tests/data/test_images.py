@@ -305,10 +305,7 @@ def test_usable_columns_know_rounding(rng):
             r"imgs\[1\] is on another grid.*shape \(4, 6, 4\).*shape \(5, 6, 4\)",
         ),
         (
-            lambda img: [
-                img,
-                volume(np.asarray(img.dataobj), AFFINE @ np.diag([1, 1, 1.1, 1])),
-            ],
+            lambda img: [img, volume(np.asarray(img.dataobj), AFFINE + np.eye(4, k=3))],
             r"imgs\[1\] is on another grid than imgs\[0",
         ),
         (lambda img: NiftiMasker(), "imgs is a NiftiMasker; .* the fitted"),
