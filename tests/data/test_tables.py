@@ -177,6 +177,7 @@ def test_nothing_else_is_run(tmp_path, monkeypatch):
         ("a.tsv", "word\tn\ncat\t1\ndog\t2\n".encode("utf-16")),
         ("a.tsv.gz", gzip.compress(b"word\tn\ncat\t1\ndog\t2\n")),
     ],
+    ids=["blanks", "commas", "marks", "UTF-16", "zipped"],
 )
 def test_blanks_marks_and_encodings_mean_nothing(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
