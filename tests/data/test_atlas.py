@@ -161,25 +161,6 @@ def fsl(name, xml_name, names):
     }
 
 
-YEO = "yeo_2011/Yeo_JNeurophysiol11_MNI152/"
-YEO_FILES = {
-    f"{YEO}{name}.nii.gz": LABELS[..., None]
-    for name in (
-        *[
-            f"Yeo2011_{n}Networks_MNI152_FreeSurferConformed1mm{mask}"
-            for n in (7, 17)
-            for mask in ("", "_LiberalMask")
-        ],
-        "FSL_MNI152_FreeSurferConformed_1mm",
-    )
-} | {
-    f"{YEO}Yeo2011_{n}Networks_ColorLUT.txt": (
-        "index name r g b fs\n1 A 1 1 1 0\n2 B 2 2 2 0\n3 C 3 3 3 0\n"
-    )
-    for n in (7, 17)
-}
-
-
 BASC = (
     "basc_multiscale_2015/template_cambridge_basc_multiscale_nii_sym/"
     "template_cambridge_basc_multiscale_sym_scale007.nii.gz"
@@ -197,15 +178,6 @@ FETCHED = {
         fsl("Juelich-maxprob-thr0-2mm", "Juelich", ["GM b L", "GM b R", "GM a"]),
         ["GM a", "GM b"],
     ),
-    "pauli_2017": (
-        {"atlas_type": "deterministic"},
-        {
-            "pauli_2017/pauli_2017_det.nii.gz": LABELS,
-            "pauli_2017/labels.txt": "0 A\n1 B\n2 C\n",
-        },
-        "ABC",
-    ),
-    "yeo_2011": ({"n_networks": 7}, YEO_FILES, "ABC"),
     "aal": (
         {},
         {

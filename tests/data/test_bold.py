@@ -125,7 +125,8 @@ def test_sidecars_that_make_no_sense_are_named(tmp_path, sidecars, match):
         single_trial_betas(paths, [EVENTS] * len(paths), mask_img=MASK)
 
 
-def test_the_command_has_the_same_defaults(tmp_path, capsys):
+def test_the_command_has_the_same_defaults(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("mvpa_kfda.cli.output.save_figure", lambda *_, **__: None)
     path, stem = tmp_path / "sub-1_bold.dtseries.nii", "sub-1_bold_betas"
     dtseries().to_filename(path)
     sidecar = tmp_path / "sub-1_bold.json"

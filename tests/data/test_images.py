@@ -49,28 +49,10 @@ DATA = 100 + np.random.default_rng(0).standard_normal((N, *SHAPE))
 BOLD = build.volume(DATA)
 Y = np.array(list("abcabcab"))
 RUNS = np.repeat([1, 2], 4)
-TABLE = pd.DataFrame({"word": Y, "run": RUNS, "speed": np.arange(N) * 1.0})
+TABLE = pd.DataFrame({"word": Y, "run": RUNS, "gaps": [None, *"abcabca"]})
 
 
 # ------------------------------------------------------------------------------- labels
-
-
-def test_labels_are_arrays_or_columns_of_tables(tmp_path):
-    TABLE.to_csv(tmp_path / "labels.tsv", sep="\t", index=False)
-    path = tmp_path / "labels.tsv"
-    for y, groups, confounds in (
-        (Y, RUNS, np.arange(N)),
-        (Y.tolist(), TABLE["run"][::-1][::-1], (TABLE, "speed")),
-        (pd.Series(Y).astype("category"), (path, "run"), np.arange(N)),
-        ((TABLE, "word"), "run", "speed"),
-        ((str(path), "word"), "run", ["speed"]),
-    ):
-        trials, given, kept, record = read_labels(y, groups, confounds, n_images=N)
-        assert_array_equal(trials.y, Y)
-        assert_array_equal(trials.groups, RUNS)
-        assert_array_equal(trials.confounds.columns[:, 0], np.arange(N))
-        assert_array_equal(given[0], Y)
-        assert (kept, record) == (slice(None), {})
 
 
 @pytest.mark.parametrize(
@@ -98,27 +80,6 @@ def test_classes_are_some_labels_or_several_as_one(classes, y, names):
     assert record["n_images"] == N
 
 
-@pytest.mark.parametrize(
-    ("given", "match"),
-    [
-        ({"y": None}, "y=None holds no labels"),
-        ({"y": "labels.tsv"}, "y='labels.tsv' holds no labels"),
-        ({"y": TABLE}, "y is a DataFrame; pass one column"),
-        ({"y": (TABLE, "wort")}, "'wort', given for y, is not a column of the table"),
-        ({"y": (TABLE.assign(word=None), "word")}, "'word' is empty in 8 of 8"),
-        ({"y": ("labels.txt", "word")}, r"whose name ends in \.tsv or \.csv"),
-        ({"groups": "run"}, "groups='run' names a column, but y is not"),
-        ({"n_images": 9}, "y must hold one value per"),
-        ({"classes": "ab"}, "'classes': 'ab'"),
-        ({"classes": ["a", "d"]}, "classes names 'd', which is no label in y"),
-        ({"classes": {"x": "a", "y": ["a"]}}, "classes names the label 'a' twice"),
-    ],
-)
-def test_labels_and_classes_that_are_refused(given, match):
-    with pytest.raises((TypeError, ValueError), match=match):
-        read_labels(**{"y": Y} | given)
-
-
 def test_betas_bring_their_table_and_mask():
     betas = Betas(BOLD, TABLE, MASK_IMG, [None, None], {"method": "lss"})
     imgs, y, mask_img, record = opened(betas, "word", "run")
@@ -133,19 +94,7 @@ def test_betas_bring_their_table_and_mask():
 # ------------------------------------------------------------------------------- images
 
 
-def test_volumes_of_any_form_are_masked_as_by_nilearn(tmp_path):
-    expected = apply_mask(BOLD, MASK_IMG)
-    BOLD.to_filename(tmp_path / "bold.nii.gz")
-    MASK_IMG.to_filename(tmp_path / "mask.nii")
-    masker = NiftiMasker(MASK_IMG, standardize=None).fit()
-    singles = [build.volume(each) for each in DATA]
-    halves = [build.volume(DATA[:3]), build.volume(DATA[3:])]
-    for imgs in (BOLD, singles, halves, str(tmp_path / "*.nii.gz")):
-        for mask_img in (MASK_IMG, tmp_path / "mask.nii", masker):
-            images = read_images(imgs, mask_img)
-            assert_allclose(images.X, expected, rtol=1e-6)
-            assert_array_equal(images.space.mask, MASK)
-            assert images.usable.all()
+def test_parts_of_images_are_read_at_once():
     space, read = open_images(BOLD, MASK_IMG)
     chosen = np.arange(space.n_positions) % 3 == 0
     some = read(chosen)
@@ -171,67 +120,10 @@ def test_columns_that_are_not_finite_or_constant_are_marked():
     message = r"hold NaN or infinity and 0 are constant. Image 2 \(counted from 0\) hol"
     with pytest.raises(ValueError, match=message):
         read_images(build.volume(data), MASK_IMG)
+    flat = 0 * DATA + 1
+    flat[3, ~MASK] = 2
     with pytest.raises(ValueError, match=r"None of .* and \d+ are constant"):
-        read_images(build.volume(0 * DATA + 1), MASK_IMG)
-
-
-def test_surfaces_and_tables():
-    left, right = DATA[:, 0].reshape(N, -1), DATA[:, 1, :2].reshape(N, -1)
-    imgs, inside = build.surface(left, right), np.arange(15) % 4 > 0
-    expected = np.hstack([left[:, inside], right])
-    mask_img = build.surface(inside.astype(int), np.ones(10, int))
-    for mask in (mask_img, SurfaceMasker(mask_img, standardize=None).fit()):
-        images = read_images([imgs, imgs], mask)
-        assert_allclose(images.X, np.vstack([expected] * 2), rtol=1e-6)
-        assert images.space.n_positions == expected.shape[1]
-    table = pd.DataFrame(left).add_prefix("x")
-    images = read_images(table)
-    assert_array_equal(images.X, left)
-    assert images.space.columns()["feature"].tolist() == table.columns.tolist()
-
-
-def test_centres_are_those_of_a_mask_also_outside_of_the_data():
-    images, centres = read_images(BOLD, MASK_IMG), np.zeros(SHAPE)
-    centres[1:3, 1] = 1
-    space = process_positions(images, build.mask(centres))
-    assert_array_equal(space.mask, centres > 0)
-    assert process_positions(images) is images.space
-    with pytest.raises(TypeError, match="features have no places"):
-        process_positions(read_images(DATA[:, 0, 0]), build.mask(centres))
-
-
-@pytest.mark.parametrize(
-    ("imgs", "options", "match"),
-    [
-        (NiftiMasker(), {}, "imgs is a NiftiMasker; a masker holds no data"),
-        (DATA[:, 0, 0], {"mesh": 3}, "mesh is for CIFTI images"),
-        (build.volume(DATA[0]), {}, "is a single image"),
-        (BOLD, {"mask_img": build.mask(MASK[1:])}, "mask_img is on another grid"),
-        (BOLD, {"mask_img": build.mask(MASK, np.eye(4))}, "is on another grid"),
-        (BOLD, {"mask_img": build.mask(0 * MASK)}, "mask_img is empty"),
-        (BOLD, {"mask_img": build.volume(DATA[0])}, "must hold zeros and one other"),
-        (BOLD, {"mask_img": "epi"}, "is a mask_strategy of nilearn"),
-        (BOLD, {"mask_img": MASK}, "mask_img is an array, which has no affine"),
-        ([BOLD, build.volume(DATA[:, 1:])], {}, r"imgs\[1\] is on another grid"),
-        (build.volume(DATA + 1j), {}, "holds complex numbers"),
-        ([], {}, "imgs is empty"),
-        (
-            DATA[:, 0, 0],
-            {"mask_img": MASK_IMG},
-            "mask_img is for images",
-        ),
-        (BOLD, {"mask_img": NiftiMasker()}, "NiftiMasker that is not fitted"),
-        (BOLD, {"mask_img": SurfaceMasker()}, "it must be a NiftiMasker"),
-        (sparse.eye_array(4), {}, "a sparse or a masked array"),
-        (DATA, {}, r"must have shape \(n_images, n_features\); got \(8, 4, 3, 5\)"),
-        (DATA[:1, 0, 0], {}, "real numbers alone, in two or more rows; got shape"),
-        (DATA[:, 0, 0] * 1j, {}, "must hold real numbers alone"),
-        (np.full((N, 3), "a"), {}, "must hold real numbers alone"),
-    ],
-)
-def test_images_and_masks_that_are_refused(imgs, options, match):
-    with pytest.raises((TypeError, ValueError), match=match):
-        read_images(imgs, **options)
+        read_images(build.volume(flat), MASK_IMG)
 
 
 AFFINE = np.array(
@@ -408,6 +300,14 @@ def test_usable_columns_know_rounding(rng):
             r"imgs must be a 3D or 4D image; its shape is \(5, 6, 4, 2, 2\)",
         ),
         (lambda img: volume(np.zeros((*GRID, 2), complex)), "complex"),
+        (
+            lambda img: [slices(img)[0], volume(np.asarray(img.dataobj)[1:])],
+            r"imgs\[1\] is on another grid.*shape \(4, 6, 4\).*shape \(5, 6, 4\)",
+        ),
+        (
+            lambda img: [img, volume(np.asarray(img.dataobj), AFFINE + np.eye(4, k=3))],
+            r"imgs\[1\] is on another grid than imgs\[0",
+        ),
         (lambda img: NiftiMasker(), "imgs is a NiftiMasker; .* the fitted"),
         (lambda img: np.zeros((2, 3, 4, 5)), "nibabel.Nifti1Image"),
     ],
@@ -431,18 +331,6 @@ def test_damaged_files(bold, mask, tmp_path):
     path.write_text("no image")
     with pytest.raises(ValueError, match=r"bold\.nii' is no image"):
         read_images(path, mask)
-
-
-def test_images_on_other_grids(bold, mask):
-    first, second, *_ = slices(bold)
-    moved = volume(np.asarray(second.dataobj), AFFINE @ np.diag([1, 1, 1.1, 1]))
-    smaller = volume(np.asarray(second.dataobj)[1:])
-    for other, match in (
-        (moved, r"imgs\[1\] is on another grid than imgs\[0"),
-        (smaller, r"shape \(4, 6, 4\).*shape \(5, 6, 4\)"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            read_images([first, other], mask)
 
 
 # Masks
@@ -519,17 +407,6 @@ def test_masks_of_other_numbers(bold, mask):
         images = read_images(bold, given)
         assert_array_equal(images.X, expected.X)
         assert images.space == expected.space
-
-
-def test_mask_that_misses_the_data(bold):
-    outside = np.arange(5)[:, None, None] == np.zeros(GRID)
-    blank = changed(bold, ((..., 4), np.nan))
-    for imgs, inside, match in (
-        (bold, outside, "None of the 24 voxels .*: 0 hold NaN .* and 24 are constant"),
-        (blank, outside >= 0, r"Image 4 \(counted from 0\) holds no finite"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            read_images(imgs, volume(inside.astype(np.uint8)))
 
 
 # Maskers
@@ -731,14 +608,13 @@ def test_masks_and_labels_in_gifti_files(tmp_path):
                 read(img, given)
 
 
-@pytest.mark.parametrize("strategy", ["whole-brain-template", "epi"])
-def test_strategies_of_nilearn_are_no_masks(strategy):
+def test_strategies_of_nilearn_are_no_masks():
     """It is said how to have the mask, which is true."""
     template = load_mni152_template(resolution=8)
     brain = template.get_fdata()[..., np.newaxis] * 100
     noise = np.random.default_rng(0).normal(size=(*template.shape, 4))
     imgs = Nifti1Image(brain + noise, template.affine)
-    match = rf"mask_img='{strategy}' is a mask_strategy of nilearn"
+    strategy, match = "epi", "mask_img='epi' is a mask_strategy of nilearn"
     for read in (read_images, partial(read_regions, labels_img=template)):
         with pytest.raises(ValueError, match=match) as error:
             read(imgs, mask_img=strategy)
@@ -810,6 +686,7 @@ def test_what_is_no_array(rng, mask):
         (sparse.csr_array(X), None, "sparse or a masked array"),
         (np.ma.masked_less(X, 0), None, "sparse or a masked array"),
         (X, mask, "mask_img is for images"),
+        (np.full((6, 3), "a"), None, "must hold real numbers alone"),
         (np.ones((6, 3)), None, "None of the 3 features can be decoded"),
     ]:
         with pytest.raises(REFUSALS, match=match):
@@ -933,6 +810,7 @@ def table():
         {
             "label": ["face", "house", "face", "house"],
             "run": [1, 1, 2, 2],
+            "speed": [1.0, 0.0, 1.0, 0.0],
             "subject": pd.Categorical(["b", "a", "b", "a"]),
             "gaps": ["x", None, "y", "z"],
         },
@@ -940,48 +818,59 @@ def table():
     )
 
 
-def test_labels_of_all_kinds(table):
-    words = ["face", "house", "face", "house"]
-    for y in (words, np.array(words), table["label"], (table, "label"), tuple(words)):
-        y, groups = read_labels(y, table["run"])[1]
-        assert isinstance(y, np.ndarray)
-        assert y.dtype.kind == "U"
-        assert y.tolist() == words
-        assert groups.tolist() == [1, 1, 2, 2]
-        assert groups.dtype.kind == "i"
-    y, groups = read_labels((table, "run"), "subject")[1]
-    assert y.tolist() == [1, 1, 2, 2]
-    assert groups.tolist() == ["b", "a", "b", "a"]
-    assert read_labels(table["subject"])[1][0].tolist() == ["b", "a", "b", "a"]
-    assert read_labels(words)[1][1] is None
-    assert read_labels(words, (table, "run"))[1][1].tolist() == [1, 1, 2, 2]
-
-
-@pytest.mark.parametrize("ending", [".tsv", ".csv", ".tsv.gz", ".csv.gz"])
-def test_labels_from_files(table, ending, tmp_path, monkeypatch):
+def test_labels_are_arrays_or_columns_of_tables(table, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    path = tmp_path / f"labels of all{ending}"
-    table.to_csv(path, sep="\t" if "tsv" in ending else ",", index=False)
-    for given in (path, str(path), f"~/{path.name}"):
-        y, groups = read_labels((given, "label"), "run")[1]
-        assert y.tolist() == ["face", "house", "face", "house"]
-        assert groups.tolist() == [1, 1, 2, 2]
-
-
-def test_labels_that_are_refused(table):
-    for y, groups, match in (
-        (3, None, "y must hold one value per image; got 3"),
-        (Path("l.tsv"), None, r"holds no labels.*\(table, column\)"),
-        (["a", None], None, "y is missing"),
-        (["a", 1], None, "y holds values of type int, str"),
-        ([1, 2], [1.0, np.nan], "groups is missing"),
-        ((table, "gaps"), None, r"y: the column 'gaps' is empty in 1 of 4"),
-        ((table, "label"), "rnu", "'rnu', given for groups, is not a column"),
-        ((table, "label"), "gaps", "groups: the column 'gaps' is empty"),
-        (("nowhere.tsv", "a"), None, "nowhere.tsv' is no file"),
+    words, runs = table["label"].tolist(), [1, 1, 2, 2]
+    table.drop(columns="gaps").to_csv(tmp_path / "l.tsv.gz", sep="\t", index=False)
+    path = tmp_path / "of all.csv"
+    table.to_csv(path, index=False)
+    for y, groups, confounds in (
+        (words, np.array(runs), [1, 0, 1, 0]),
+        (np.array(words), table["run"][::-1][::-1], (table, "speed")),
+        (table["label"].astype("category"), (path, "run"), [[1], [0], [1], [0]]),
+        ((table, "label"), "run", "speed"),
+        (("~/l.tsv.gz", "label"), "run", ["speed"]),
+        (tuple(words), (table, "run"), table["speed"]),
     ):
-        with pytest.raises(REFUSALS, match=match):
-            read_labels(y, groups)
+        trials, given, kept, record = read_labels(y, groups, confounds, n_images=4)
+        assert_array_equal(trials.y, words)
+        assert_array_equal(trials.groups, runs)
+        assert_array_equal(trials.confounds.columns[:, 0], [1, 0, 1, 0])
+        assert given[0].tolist() == words
+        assert (given[0].dtype.kind, given[1].dtype.kind) == ("U", "i")
+        assert given[1].tolist() == runs
+        assert (kept, record) == (slice(None), {})
+    y, groups = read_labels((table, "run"), "subject")[1]
+    assert (y.tolist(), groups.tolist()) == (runs, ["b", "a", "b", "a"])
+    assert read_labels(words)[1][1] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"y": 3}, "y must hold one value per image; got 3"),
+        ({"y": None}, "y=None holds no labels"),
+        ({"y": Path("l.tsv")}, r"'l\.tsv'.* holds no labels.*\(table, column\)"),
+        ({"y": ["a", None]}, "y is missing"),
+        ({"y": ["a", 1]}, "y holds values of type int, str"),
+        ({"groups": [*RUNS[1:], np.nan]}, "groups is missing"),
+        ({"groups": "run"}, "groups='run' names a column, but y is not"),
+        ({"y": TABLE}, "y is a DataFrame; pass one column"),
+        ({"y": (TABLE, "wort")}, "'wort', given for y, is not a column of the table"),
+        ({"y": (TABLE, "gaps")}, r"y: the column 'gaps' is empty in 1 of 8"),
+        ({"y": (TABLE, "word"), "groups": "rnu"}, "'rnu', given for groups, is not a"),
+        ({"y": (TABLE, "word"), "groups": "gaps"}, "groups: the column 'gaps' is empt"),
+        ({"y": ("nowhere.tsv", "a")}, "nowhere.tsv' is no file"),
+        ({"y": ("labels.txt", "word")}, r"whose name ends in \.tsv or \.csv"),
+        ({"n_images": 9}, "y must hold one value per"),
+        ({"classes": "ab"}, "'classes': 'ab'"),
+        ({"classes": ["a", "d"]}, "classes names 'd', which is no label in y"),
+        ({"classes": {"x": "a", "y": ["a"]}}, "classes names the label 'a' twice"),
+    ],
+)
+def test_labels_and_classes_that_are_refused(given, match):
+    with pytest.raises(REFUSALS, match=match):
+        read_labels(**{"y": Y} | given)
 
 
 def test_tables_that_are_refused(table, tmp_path):
@@ -1014,7 +903,7 @@ def lut():
     return pd.DataFrame({"index": [15, 0, 5, 99, 10], "name": names})
 
 
-def test_regions_of_a_volume(bold, mask, atlas, lut):
+def test_regions_of_a_volume(bold, mask, atlas, lut, tmp_path):
     images, regions = read_regions(bold, atlas)
     labels = np.asarray(atlas.dataobj)
     assert_array_equal(images.space.mask, labels != 0)
@@ -1030,6 +919,19 @@ def test_regions_of_a_volume(bold, mask, atlas, lut):
     for number, region in enumerate(regions.ids):
         mean = images.X[:, regions.labels == region].mean(axis=1)
         assert_allclose(mean, expected[:, number], rtol=1e-12, atol=0)
+
+    lut.to_csv(tmp_path / "lut.tsv", sep="\t", index=False)
+    nibabel.save(atlas, tmp_path / "atlas.nii.gz")
+    path = tmp_path / "atlas.nii.gz"
+    for given, names in (
+        ((path, None, tmp_path / "lut.tsv"), ["V1", "V2", "V3"]),
+        ((Bunch(maps=str(path), lut=lut, labels=["a"]),), ["V1", "V2", "V3"]),
+        ((Bunch(maps=atlas), None, None), ["5", "10", "15"]),
+        ((volume(np.asarray(atlas.dataobj, float)),), ["5", "10", "15"]),
+    ):
+        images, regions = read_regions(bold, *given)
+        assert regions.names.tolist() == names
+        assert images.space.n_positions == np.count_nonzero(labels)
 
     images, regions = read_regions(bold, atlas, mask, lut)
     within = np.where(np.asarray(mask.dataobj), labels, 0)
@@ -1094,23 +996,6 @@ def test_names_that_fit_in_two_ways(bold, atlas, step, labels):
     )
     with pytest.raises(ValueError, match=match):
         read_regions(bold, Bunch(maps=maps, labels=labels))
-
-
-def test_regions_and_files(bold, atlas, lut, tmp_path):
-    lut.to_csv(tmp_path / "lut.tsv", sep="\t", index=False)
-    nibabel.save(atlas, tmp_path / "atlas.nii.gz")
-    nibabel.save(bold, tmp_path / "bold.nii.gz")
-    path = tmp_path / "atlas.nii.gz"
-    bunch = Bunch(maps=str(path), lut=lut, labels=["a"])
-    for given, names in (
-        ((path, None, tmp_path / "lut.tsv"), ["V1", "V2", "V3"]),
-        ((bunch, None, None), ["V1", "V2", "V3"]),
-        ((Bunch(maps=atlas), None, None), ["5", "10", "15"]),
-        ((volume(np.asarray(atlas.dataobj, float)),), ["5", "10", "15"]),
-    ):
-        images, regions = read_regions(tmp_path / "bold.nii.gz", *given)
-        assert regions.names.tolist() == names
-        assert images.space.n_positions == (atlas.get_fdata() > 0).sum()
 
 
 def test_regions_on_another_grid(bold, rng):

@@ -250,19 +250,6 @@ def test_regions_are_painted_and_have_their_centre_of_mass():
     assert space.to_img([3, 2, 1]).data.parts["left"].tolist() == [0, 0, 1, 3, 0]
 
 
-# --------------------------------------------------------------------------- regions
-
-
-def test_regions_are_painted_with_their_values():
-    space = regions()
-    img = space.to_img([0.8, 0.2, np.nan], outside=-1.0)
-    painted = img.get_fdata()[space.base.mask]
-    assert_allclose(painted[space.labels == 8], 0.8, rtol=1e-7, atol=0)
-    assert np.isnan(painted[space.labels == 4]).all()
-    assert (painted[space.labels == 0] == -1).all()
-    assert (img.get_fdata()[~space.base.mask] == -1).all()
-
-
 # -------------------------------------------------------------------------- features
 
 

@@ -27,7 +27,6 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.data.volumes import check_mesh
 from mvpa_kfda.decoding import positions, run
-from mvpa_kfda.inference import corrections as inference
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from tests import build
 from tests.dask_cluster import two_workers
@@ -35,7 +34,6 @@ from tests.reference import PenalizedClassCovariance
 
 AFFINE = np.array([[-3.0, 0, 0, 20], [0, 3, 0, -15], [0, 0, 4, 5], [0, 0, 0, 1]])
 SHAPE = (5, 6, 4)
-ON_MAPS = [n for n, known in inference.CORRECTIONS.items() if not known.of_courses]
 N, RUNS = 32, np.repeat(["a", "b", "c", "d"], 8)
 
 
@@ -92,15 +90,12 @@ def sphere(mask, centre, radius, affine=AFFINE):
 # ------------------------------------------------------------ what others would compute
 
 
-@pytest.mark.parametrize("standardize", ["zscore_sample", False])
-def test_each_sphere_is_a_cross_validation(imgs, y, mask, standardize):
+def test_each_sphere_is_a_cross_validation(imgs, y, mask):
     scoring = ["balanced_accuracy", "roc_auc", "confusion_matrix"]
     options = {"groups": RUNS, "n_permutations": 25, "random_state": 3}
-    given = {"standardize": standardize, "scoring": scoring} | options
-    result, data = decode(imgs, y, mask, **given), imgs.get_fdata()
-    if standardize:
-        runs = np.split(data, 4, axis=-1)
-        data = np.concatenate([zscore(run, axis=-1, ddof=1) for run in runs], axis=-1)
+    result = decode(imgs, y, mask, scoring=scoring, **options)
+    runs = np.split(imgs.get_fdata(), 4, axis=-1)
+    data = np.concatenate([zscore(run, axis=-1, ddof=1) for run in runs], axis=-1)
     for i in (0, 7, 40, len(result.scores) - 1):
         centre = np.argwhere(mask)[i]
         X = data[tuple(sphere(mask, centre, 4.5).T)].T
@@ -199,7 +194,7 @@ def test_useless_voxels_are_nan_and_counted(imgs, y, mask, result):
     less[tuple(constant)] = less[tuple(broken)] = False
     without = decode(imgs, y, less)
     assert_array_equal(gaps.scores[gaps.decoded], without.scores)
-    for correction in ON_MAPS:
+    for correction in ("max", "tfce"):
         p = gaps.pvalues(correction)[gaps.decoded]
         assert_array_equal(p, without.pvalues(correction))
 
@@ -232,9 +227,6 @@ def test_what_does_not_vary_within_runs_is_left_out_or_counted(imgs, y):
     data[..., RUNS == "d"] = 5
     with pytest.raises(ValueError, match=r"Nothing varies in the group of image 24 \("):
         searchlight(image(data), y, **options)
-    runs = np.where(y == "cat", "a", RUNS)
-    with pytest.raises(ValueError, match=r"holds images of a single class"):
-        searchlight(imgs, y, groups=runs, mask_img=EVERYTHING)
     options = {"mask_img": EVERYTHING, "standardize": False, "cv": LeaveOneGroupOut()}
     with pytest.raises(ValueError, match="no model sees the class it is tested on"):
         searchlight(imgs, y, groups=y, **options)
@@ -247,9 +239,7 @@ class Stopped(Exception):
     """What stops a run."""
 
 
-@pytest.mark.some(4)
-@pytest.mark.parametrize("null", ["full", "max", "stream"])
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(("null", "n_jobs"), [("full", 1), ("max", 2), ("stream", 2)])
 def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_jobs):
     monkeypatch.setattr(positions, "_LONGEST", 3)
     path, computed, saved = tmp_path / "run.checkpoint", [], []
@@ -269,8 +259,8 @@ def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_j
             time.sleep(0.001)
         return run_block(source, task, block)
 
-    def compute(random_state=None, y=y, checkpoint=path, **changes):
-        options = {"scoring": ["accuracy", "confusion_matrix"], "n_permutations": 15}
+    def compute(random_state=None, checkpoint=path, **changes):
+        options = {"scoring": ["accuracy", "confusion_matrix"], "n_permutations": 5}
         options |= {"random_state": random_state, "checkpoint": checkpoint}
         # Threads, because other processes would not know of the stop.
         with joblib.parallel_config(backend="threading", n_jobs=n_jobs):
@@ -299,14 +289,11 @@ def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_j
         assert n_computed == n_blocks
     assert compute() == expected  # from the file alone
     assert len(computed) == n_computed
-    monkeypatch.setattr(run, "_run_block", run_block)
     for changes, message in (
         ({"radius": 5.0}, "radius was 4.5 and is 5.0"),
         ({"random_state": 6}, "random_state was 5 and is 6"),
         ({"reg": 0.5}, "reg was 'auto' and is 0.5"),
-        ({"kernel": "rbf"}, "kernel was"),
         ({"standardize": False}, "the data of imgs differ"),
-        ({"y": y[::-1]}, "the data of y differ"),
     ):
         with pytest.raises(ValueError, match=f"checkpoint of another run.*{message}"):
             compute(**changes)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from mvpa_kfda.results.epochs import DecodingResult, TimeFrequencyResult, TimeResult
+from mvpa_kfda.results.epochs import TimeFrequencyResult, TimeResult
 from mvpa_kfda.results.fields import RESULTS, plain, plain_values
 from mvpa_kfda.viz.time import plot_time
 from tests import build
@@ -17,12 +17,9 @@ def test_docs_of_a_kind_have_the_inherited_fields_in_its_own_shapes():
     assert "nulls : dict of str -> array, shape (P, n_freqs, n_times)\n" in text
     assert "predicted : array of int, shape (n_freqs, n_times, n)\n" in text
     assert text.count("\npattern_maps : ") == 1  # its own description stands
-    assert "in units of the power" in text
     assert (
         text.index("\nfreqs : ") < text.index("\nmetrics : ") < text.index("Examples")
     )
-    one_position = DecodingResult.__doc__
-    assert "nulls : dict of str -> array, shape (P,)\n" in one_position
     maps = [
         kind for kind in RESULTS.values() if isinstance(vars(kind).get("axes"), dict)
     ]
@@ -34,18 +31,14 @@ def test_docs_of_a_kind_have_the_inherited_fields_in_its_own_shapes():
 
 
 def test_figures_of_a_result_are_those_of_the_function():
-    assert TimeResult.plot.__qualname__ == "TimeResult.plot"
-    assert TimeResult.plot.__module__ == TimeResult.__module__
     (first, *others) = inspect.signature(TimeResult.plot).parameters.values()
     (_, *expected) = inspect.signature(plot_time).parameters.values()
     assert first.name == "self"
     assert others == expected
     text = inspect.getdoc(TimeResult.plot)
-    assert text.startswith("Plot decoding scores over time.")
     assert "Parameters\n----------\nmetric : str or None\n" in text
     assert "result : " not in text
     assert ">>>" not in text
-    assert text.endswith("or there\n    are no repeats to be drawn.")
     result = build.result()
     (ax, other) = result.plot(correction="fdr"), plot_time(result, correction="fdr")
     for line, expected in zip(ax.lines, other.lines, strict=True):

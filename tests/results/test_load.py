@@ -1,6 +1,5 @@
 """Files of results: all comes back, as the page says, and spoiled ones are refused."""
 
-import errno
 import os
 import pickle
 import re
@@ -45,6 +44,10 @@ PARAMETERS = {
     "scalars": [np.float32(0.1), np.datetime64("2026-01-02"), np.str_("ü")],
     "nested": {"deep": {"deeper": np.array([[True, False]])}},
 }
+#: Those that make a file of a few dozen parts.
+FEW = {
+    name: PARAMETERS[name] for name in ("cv", "window", "by code", "kernel", "nested")
+}
 PAGE = (Path(__file__).parents[2] / "doc" / "file_format.rst").read_text("utf-8")
 #: The two programs of the page: the reader, and the check of the seal.
 READER, SEAL = (
@@ -54,14 +57,14 @@ READER, SEAL = (
 
 
 def a_result(n_permutations=19, **fields):
-    """Return a result with parameters of every kind."""
+    """Return a result with a few parameters."""
     rng = np.random.default_rng(0)
     return build.made(
         TimeResult,
         rng.random(5),
         rng.random((n_permutations, 5)),
         times=-0.1 + 0.05 * np.arange(5),
-        **{"parameters": PARAMETERS, "versions": {"numpy": "2.0"}} | fields,
+        **{"parameters": FEW, "versions": {"numpy": "2.0"}} | fields,
     )
 
 
@@ -142,7 +145,7 @@ def test_all_kinds_and_fields_are_described():
 
 
 def test_layout_is_as_described(tmp_path):
-    a_result().save(tmp_path / "result.h5")
+    a_result(parameters=PARAMETERS).save(tmp_path / "result.h5")
     with h5py.File(tmp_path / "result.h5") as file:
         nodes = []
         file.visititems(lambda name, node: nodes.append(node))
@@ -217,7 +220,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=100, database=None)
+@settings(derandomize=True, deadline=None, max_examples=70, database=None)
 @given(value=VALUES)
 def test_nested_values_survive_a_file(value):
     with TemporaryDirectory() as folder:
@@ -256,25 +259,18 @@ def test_every_field_comes_back(tmp_path):
 # ----------------------------------------------------------------------------- writing
 
 
-def test_an_existing_file_is_replaced_only_on_request(tmp_path):
-    path = tmp_path / "result.h5"
-    a_result().save(path)
+def test_an_existing_file_is_replaced_only_on_request(saved):
+    result, path = saved
     with pytest.raises(FileExistsError, match="overwrite=True"):
         a_result(0).save(path)
-    assert load_result(path) == a_result()
-    (tmp_path / "link.h5").symlink_to(tmp_path / "real.h5")
-    a_result(0).save(tmp_path / "link.h5")
-    assert (tmp_path / "link.h5").is_symlink()
-    assert load_result(tmp_path / "real.h5") == a_result(0)
-    (tmp_path / "other").touch()
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert load_result(path) == result
+    a_result(0).save(path, overwrite=True)
+    assert load_result(path) == a_result(0)
+    path.with_name("other").touch()
+    modes = {stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
     assert len(modes) == 1  # the usual permissions
-    with pytest.raises(FileNotFoundError, match=r"folder .*none does not exist; make"):
-        a_result().save(tmp_path / "none" / "result.h5")
     with pytest.raises(ValueError, match=r"result\.to_img\(\.\.\.\)\.to_filename"):
-        build.result("VolumeResult").save(tmp_path / "map.nii.gz")
-    with pytest.raises(ValueError, match="has the ending of an image"):
-        a_result().save(tmp_path / "map.gii")
+        build.result("VolumeResult").save(path.with_name("map.nii.gz"))
 
 
 def test_values_that_cannot_be_restored_are_not_saved(tmp_path):
@@ -296,30 +292,16 @@ def test_values_that_cannot_be_restored_are_not_saved(tmp_path):
         assert not list(tmp_path.iterdir())
 
 
-def no_room(*_, **__):
-    raise OSError(errno.ENOSPC, "Can't synchronously write data (buf = 0x55)")
-
-
 def interrupted(file, *_, **__):
     file["half"] = np.ones(1000)
     raise KeyboardInterrupt("stopped")
 
 
-@pytest.mark.parametrize(
-    ("where", "error", "match"),
-    [
-        ("os.posix_fallocate", no_room, "No space is left on the device; nothing"),
-        # In words of HDF5, if something else took the room meanwhile.
-        ("h5py.Group.create_dataset", no_room, "No space is left on the device; noth"),
-        ("mvpa_kfda.utils.files._write", interrupted, "stopped"),
-    ],
-)
-def test_a_crash_while_writing_leaves_the_old_file(saved, where, error, match):
+def test_a_crash_while_writing_leaves_the_old_file(saved, monkeypatch):
     result, path = saved
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(where, error, raising=False)
-        with pytest.raises((OSError, KeyboardInterrupt), match=match):
-            a_result(0).save(path, overwrite=True)
+    monkeypatch.setattr(hdf5, "_write", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="stopped"):
+        a_result(0).save(path, overwrite=True)
     assert os.listdir(path.parent) == [path.name]
     assert load_result(path) == result
 
@@ -363,14 +345,13 @@ def spoil(data, seed):
     return spoiled
 
 
-@pytest.mark.parametrize("start", range(0, 200, 50))
-def test_damage_never_reaches_hdf5(saved, start, monkeypatch):
+def test_damage_never_reaches_hdf5(saved, monkeypatch):
     """Where libraries before 2.0 would end Python, the file is refused by its name."""
     _, path = saved
     data = np.fromfile(path, np.uint8)
     monkeypatch.setattr(hdf5.h5py, "File", lambda *_: pytest.fail("HDF5 opened it"))
-    rng, n = np.random.default_rng(start), len(data)
-    for seed in range(start, start + 50):
+    rng, n = np.random.default_rng(0), len(data)
+    for seed in range(150):
         spoiled = spoil(data, seed)
         assert not np.array_equal(spoiled, data)
         flipped = data.copy()
@@ -428,8 +409,8 @@ def test_a_flipped_bit_is_noticed_without_a_seal(saved):
         starts = {each.get_offset(): each.get_storage_size() for each in sets}
     of_data = np.concatenate([k + np.arange(size) for k, size in starts.items()])
     data, rng = np.fromfile(path, np.uint8), np.random.default_rng(0)
-    inside = rng.choice(of_data, size=70, replace=False)
-    for where in (*rng.choice(len(data), size=50, replace=False), *inside):
+    inside = rng.choice(of_data, size=40, replace=False)
+    for where in (*rng.choice(len(data), size=30, replace=False), *inside):
         damaged = data.copy()
         damaged[where] ^= 1 << rng.integers(8)
         damaged.tofile(path)
@@ -455,9 +436,9 @@ def test_nothing_can_be_taken_out_renamed_or_called_something_else(saved, monkey
             (node, name) for node in ["/", *names] for name in file[node].attrs
         ]
     assert len(attributes) > 60
-    for name in names:
+    for name in names[::2]:
         assert refuses_after(lambda file, name=name: file.pop(name)), name
-    for name, attribute in attributes[::8]:
+    for name, attribute in attributes[::16]:
         assert refuses_after(lambda file: file[name].attrs.pop(attribute)), name  # noqa: B023
     for old, new in [("warnings", "remarks"), ("metrics/accuracy", "metrics/f1")]:
         assert refuses_after(lambda file: file.move(old, new)), new  # noqa: B023
@@ -489,11 +470,11 @@ def test_many_names_of_one_thing_take_no_time(saved):
 
 
 @pytest.fixture
-def opened(saved, monkeypatch):
+def opened(tmp_path, monkeypatch):
     """The good file, open to be spoiled by somebody who knows the lists' checksums."""
     monkeypatch.setattr(hdf5, "_check_list", lambda *_: np.uint32(0))
-    a_result().save(saved[1], overwrite=True)
-    with h5py.File(saved[1], "r+") as file:
+    a_result().save(tmp_path / "result.h5")
+    with h5py.File(tmp_path / "result.h5", "r+") as file:
         yield file
 
 
@@ -588,11 +569,12 @@ def test_other_formats_are_named(opened, version, match):
         ),
     ],
 )
-def test_damaged_entries(saved, opened, spoil, match):
+def test_damaged_entries(opened, spoil, match):
     spoil(opened)
     if match is None:  # the tool of this test alone spoils nothing
+        path = opened.filename
         opened.close()
-        assert load_result(saved[1]) == a_result()
+        assert load_result(path) == a_result()
         return
     assert_refused(opened, match)
 
@@ -606,14 +588,14 @@ def test_bytes_that_are_no_text(opened):
 
 # ------------------------------------------------------------------- malicious files
 
-PLACES = ["y", "metrics", "metrics/accuracy", "parameters/nested", "new"]
+PLACES = ["metrics", "metrics/accuracy", "new"]
 REFUSED = "what no result file has.* refused"
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", ["soft", "external"])
-def test_links_are_not_followed(saved, opened, kind, place):
-    other = saved[1].with_name("other.h5")
+def test_links_are_not_followed(tmp_path, opened, kind, place):
+    other = tmp_path / "other.h5"
     a_result().save(other)
     if place in opened:
         del opened[place]
@@ -650,8 +632,8 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
-def test_data_that_is_not_plain_numbers_in_the_file_is_refused(saved, opened, spoil):
-    secret = saved[1].with_name("secret")
+def test_data_that_is_not_plain_numbers_is_refused(tmp_path, opened, spoil):
+    secret = tmp_path / "secret"
     secret.write_bytes(bytes(8 * N))
     del opened["y"]
     spoil(opened, secret)
@@ -659,9 +641,14 @@ def test_data_that_is_not_plain_numbers_in_the_file_is_refused(saved, opened, sp
     assert_refused(opened, f"at /: y {REFUSED}")
 
 
-@pytest.mark.parametrize("name", ["kind", "crc32"])
 @pytest.mark.parametrize(
-    "value", ["any length", np.array([b"array"]), np.bytes_("x" * 65), 1.5]
+    ("name", "value"),
+    [
+        ("kind", "any length"),
+        ("kind", np.array([b"array"])),
+        ("kind", np.bytes_("x" * 65)),
+        ("crc32", 1.5),
+    ],
 )
 def test_attributes_of_another_type_are_refused(opened, name, value):
     opened["y"].attrs[name] = value
@@ -701,12 +688,13 @@ def test_deep_nesting_is_refused_by_both_sides(opened, tmp_path):
     assert_refused(opened, REFUSED)
 
 
-def test_booleans_are_only_zero_and_one(saved, opened):
+def test_booleans_are_only_zero_and_one(opened):
     """Other bytes would make NumPy count wrong."""
     stored = opened["parameters/nested/deep/deeper"]
     odd = np.array([[3, 0]], np.uint8).view(bool)
     stored.write_direct(odd)
     stored.attrs["crc32"] = np.uint32(zlib.crc32(odd))
+    path = opened.filename
     opened.close()
-    loaded = load_result(saved[1]).parameters["nested"]["deep"]["deeper"]
+    loaded = load_result(path).parameters["nested"]["deep"]["deeper"]
     assert_array_equal(loaded.view(np.uint8), [[1, 0]])

@@ -107,30 +107,26 @@ def test_damaged_channel_information(spoiled):
         _ = result.info
 
 
-@pytest.mark.parametrize("average", ["full", "folds"])
-def test_class_patterns_are_evokeds(average):
+@pytest.mark.parametrize(
+    ("kind", "average"),
+    [("class", "full"), ("class", "folds"), ("discriminant", "full")],
+)
+def test_patterns_are_evokeds(kind, average):
     result = make_result()
-    evokeds = result.patterns(average=average)
-    maps = result.pattern_maps["class" if average == "full" else "class_folds"]
-    assert list(evokeds) == ["10", "20", "30"]
+    evokeds = result.patterns(kind, average=average)
+    maps = result.pattern_maps[kind if average == "full" else "class_folds"]
+    names, n = ["10", "20", "30"], [3, 2, 1]
+    if kind == "discriminant":
+        names, n = ["discriminant 1", "discriminant 2"], [6, 6]
+    assert list(evokeds) == names
     for i, (name, evoked) in enumerate(evokeds.items()):
         assert isinstance(evoked, mne.EvokedArray)
-        assert evoked.comment == name
-        assert evoked.nave == [3, 2, 1][i]
+        assert (evoked.comment, evoked.nave) == (name, n[i])
         assert evoked.ch_names == CHANNELS
         assert evoked.info["bads"] == ["Cz"]
         assert_array_equal(evoked.data, maps[:, i].T)
         assert_allclose(evoked.times, result.times, rtol=0, atol=1e-12)
         assert_allclose(evoked.info["sfreq"], 50.0, rtol=1e-9, atol=0)
-
-
-def test_discriminant_patterns_are_evokeds():
-    result = make_result()
-    evokeds = result.patterns("discriminant")
-    assert list(evokeds) == ["discriminant 1", "discriminant 2"]
-    for i, evoked in enumerate(evokeds.values()):
-        assert evoked.nave == 6
-        assert_array_equal(evoked.data, result.pattern_maps["discriminant"][:, i].T)
 
 
 def test_one_time_and_uneven_times_keep_the_recorded_rate():

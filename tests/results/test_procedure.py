@@ -22,7 +22,7 @@ from mvpa_kfda import (
     load_result,
 )
 from mvpa_kfda.results.procedure import revived
-from mvpa_kfda.utils.plain import as_call, recorded
+from mvpa_kfda.utils.plain import recorded
 from tests import build
 
 X, CODES = build.features((10, 10), 4)
@@ -40,38 +40,6 @@ class Splitter:
 
     def split(self, X, y, groups=None):
         return ms.KFold(self._n).split(X)
-
-
-RECORDS = [
-    (RBF(), {"name": "RBF", "gamma": "median"}),
-    (Polynomial(2), {"name": "Polynomial", "degree": 2, "gamma": None, "coef0": 1.0}),
-    (Ridge(1.0), {"name": "Ridge", "lam": 1.0}),
-    (
-        Tuned([0.1, Ridge(2)]),
-        {
-            "name": "Tuned",
-            "grid": [0.1, {"name": "Ridge", "lam": 2}],
-        },
-    ),
-    (
-        ms.RepeatedKFold(n_splits=3, random_state=1),
-        {"name": "RepeatedKFold", "n_repeats": 10, "n_splits": 3, "random_state": 1},
-    ),
-    (Splitter(), {"name": "Splitter"}),
-    (a_kernel, {"function": "a_kernel"}),
-    (np.float32(0.5), 0.5),
-    ((1, None), [1, None]),
-]
-
-
-def test_objects_are_recorded_by_class_and_arguments():
-    for value, expected in RECORDS:
-        assert recorded(value) == expected
-        assert json.loads(json.dumps(recorded(value))) == expected
-    for value in (RBF(0.1), Ridge(2.0), ms.KFold(3), ms.LeaveOneOut()):
-        assert as_call(recorded(value)) == repr(value)
-    assert as_call(recorded(a_kernel)) == "a_kernel"
-    assert as_call([0.1, "auto", None]) == "[0.1, 'auto', None]"
 
 
 def test_matrices_are_told_apart_by_their_values():

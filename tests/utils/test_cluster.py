@@ -258,17 +258,9 @@ def test_workers_that_do_not_come_back(monkeypatch):
 # ---------------------------------------------------------------- the scheduler is lost
 
 
-@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("call", "is_known"),
-    [
-        ("ncores", False),
-        ("ncores", True),
-        ("scatter", True),
-        ("map", False),
-        ("map", True),
-        ("gather", True),
-    ],
+    [("ncores", False), ("scatter", True), ("map", False), ("gather", True)],
 )
 def test_the_scheduler_is_lost_in_a_call(dask, monkeypatch, call, is_known):
     """The client knows it then, or milliseconds later."""

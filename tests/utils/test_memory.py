@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from numpy.testing import assert_array_equal
 
 from mvpa_kfda import (
@@ -230,24 +231,29 @@ def test_parts_of_a_draw_are_those_of_one(monkeypatch, size):
 # ------------------------------------------------------------------------------ workers
 
 
+def in_threads(*given, **options):
+    with parallel_config(backend="threading"):
+        return decode_arrays(*given, **options)
+
+
 def test_workers_have_a_matrix_each(has, monkeypatch):
     monkeypatch.setattr(parallel, "cpu_count", lambda: 2)
     rbf, one = {"kernel": "rbf", "cv": 4}, 8 * 40**2
     cell = 40 + 8 * (1 + 4)  # predictions, scores of all trials and of each fold
     has(5 * cell + one)
-    decode_arrays(X, Y, n_jobs=1, **rbf)
+    in_threads(X, Y, n_jobs=1, **rbf)
     with pytest.raises(
         ValueError,
         match=r"^A map of 5 times with 0 permutations and 2 workers needs 26 kB; .* "
         r"Use fewer times .* or fewer workers \(n_jobs\)\.$",
     ):
-        decode_arrays(X, Y, n_jobs=2, **rbf)
+        in_threads(X, Y, n_jobs=2, **rbf)
     has(4 * cell + one)
-    decode_arrays(X[..., :4], Y, n_jobs=2, **rbf)  # a single block
+    in_threads(X[..., :4], Y, n_jobs=2, **rbf)  # a single block
     has(5 * cell + one - 1)
     with pytest.raises(ValueError, match=r"^A map of 5 times .* needs 13.2 kB"):
-        decode_arrays(X, Y, n_jobs=1, **rbf)
-    decode_arrays(X, Y, n_jobs=2, cv=4)  # 3 features of 40 trials need no such matrix
+        in_threads(X, Y, n_jobs=1, **rbf)
+    in_threads(X, Y, n_jobs=2, cv=4)  # 3 features of 40 trials need no such matrix
 
 
 def test_kernel_matrices_of_many_trials(has):

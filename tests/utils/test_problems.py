@@ -24,6 +24,9 @@ def test_texts_of_several_subjects_are_said_once():
         "3 of 3 subjects: 3 of 24 are odd. (The numbers are those of a.)",
         "1 of 3 subjects (a): Few.",
     ]
+    (two,) = word_told({"4 are odd.": ["a", "b"]}, 3)
+    assert two.startswith("2 of 3 subjects (a")
+    assert two.endswith("4 are odd. (The numbers are those of a.)")
 
 
 def test_a_problem_is_warned_of_at_the_caller():

@@ -32,7 +32,7 @@ def test_names_are_written_out():
         assert plain_text(name) == name
 
 
-def test_commands_print_names_as_text(tmp_path, capsys, monkeypatch):
+def test_commands_print_names_as_text(tmp_path, capsys, monkeypatch, undrawn):
     """Names of classes in a result, of files, and of columns in messages."""
     monkeypatch.chdir(tmp_path)
     X, codes = build.trials((6, 6), 3, 2)
