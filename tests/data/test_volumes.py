@@ -11,11 +11,9 @@ import joblib
 import nibabel
 import numpy as np
 import pandas as pd
-import pooch
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import zscore
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import KFold, LeaveOneGroupOut
 from sklearn.preprocessing import FunctionTransformer
 
@@ -30,7 +28,6 @@ from mvpa_kfda.decoding import positions, run
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from tests import build
 from tests.dask_cluster import two_workers
-from tests.reference import PenalizedClassCovariance
 
 AFFINE = np.array([[-3.0, 0, 0, 20], [0, 3, 0, -15], [0, 0, 4, 5], [0, 0, 0, 1]])
 SHAPE = (5, 6, 4)
@@ -411,98 +408,6 @@ def test_workers_that_are_lost_say_how_to_go_on(of_features, monkeypatch, tmp_pa
         said = int(re.search(words, str(raised.value))[1])
         assert 0 <= said == len(kept.finished) < 30
     assert of_features(n_jobs=1, checkpoint=path) == expected
-
-
-SOURCE = "https://github.com/PyMVPA/PyMVPA/raw/master/mvpa2/data/"
-
-
-FILES = {
-    "bold.nii.gz": "cbbd4d07803caaa9f77381af24e790cf77058664a128bd514a4c1668eefb92d7",
-    "mask.nii.gz": "8d879d35aaeee3afddfb69a7e1b8dd2b3be446671452d7e841dc6588845f2877",
-    "attributes_literal.txt": (
-        "7769f235e93d3157ef7bd1102abfaf3bc058ad9ca28e89dc60b8e47f473207c3"
-    ),
-}
-
-
-@pytest.fixture(scope="module")
-def recording():
-    """Return the volumes with a picture, what it was, the run, and the brain."""
-    folder = pooch.os_cache("mvpa_kfda") / "pymvpa"
-    try:
-        bold, brain, table = (
-            pooch.retrieve(SOURCE + name, f"sha256:{digest}", name, folder)
-            for name, digest in FILES.items()
-        )
-    except OSError as error:  # what is not the right file is a ValueError
-        pytest.skip(f"the recording could not be fetched: {type(error).__name__}")
-    bold, brain = nibabel.load(bold), nibabel.load(brain)
-    label, group = np.loadtxt(table, dtype=str).T
-    seen = label != "rest"
-    volumes = nibabel.Nifti1Image(bold.get_fdata()[..., seen], bold.affine)
-    in_brain = (brain.get_fdata() > 0).astype(np.uint8)
-    return volumes, label[seen], group[seen].astype(int), in_brain
-
-
-def features(volumes, groups, in_brain):
-    """Return the voxels of the brain as z-scores within runs, by NumPy alone."""
-    X = volumes.get_fdata()[in_brain > 0].T
-    for number in np.unique(groups):
-        rows = X[groups == number]
-        X[groups == number] = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
-    return X
-
-
-def refitted(X, y, groups, reg=0.3):
-    """Return what scikit-learn predicts of each run, trained with the other runs."""
-    predicted = np.empty_like(y)
-    lam = reg * np.square(X - X.mean(axis=0)).sum() / len(X)
-    for number in np.unique(groups):
-        train, test = groups != number, groups == number
-        covariance = PenalizedClassCovariance(ridge=lam / train.sum())
-        model = LinearDiscriminantAnalysis("lsqr", covariance_estimator=covariance)
-        predicted[test] = model.fit(X[train], y[train]).predict(X[test])
-    return predicted
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:(Successive|The class|The order of)")
-def test_pictures_are_told_apart(recording):
-    volumes, y, groups, in_brain = recording
-    assert (volumes.shape, in_brain.sum()) == ((40, 20, 1, 864), 530)
-    region = nibabel.Nifti1Image(in_brain, volumes.affine)
-    result = decode_regions(volumes, y, labels_img=region, groups=groups)
-    # 612 of 864 volumes; chance is 1 in 8. The next computer may round one otherwise.
-    assert abs(result.scores[0] * 864 - 612) <= 2
-    X = features(volumes, groups, in_brain)
-    assert_array_equal(result.classes[result.predicted[0]], refitted(X, y, groups))
-    # One mean of each kind of picture in each run, sorted by kind.
-    runs, labels = np.repeat(np.unique(groups), 8), np.tile(np.unique(y), 12)
-    pairs = zip(runs, labels, strict=True)
-    means = np.array([X[(groups == r) & (y == kind)].mean(axis=0) for r, kind in pairs])
-    options = {"n_permutations": 999, "random_state": 0}
-    result = cross_validate(means, labels, groups=runs, **options)
-    assert_array_equal(result.predictions, refitted(means, labels, runs))
-    assert abs(result.metrics["accuracy"] * 96 - 87) <= 1
-    assert result.pvalues() == 1 / 1000
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:(Successive|The class):UserWarning")
-def test_a_searchlight_finds_faces_and_houses(recording):
-    volumes, y, groups, in_brain = recording
-    two = np.isin(y, ["face", "house"])
-    pair = nibabel.Nifti1Image(volumes.get_fdata()[..., two], volumes.affine)
-    mask = nibabel.Nifti1Image(in_brain, volumes.affine)
-    y, groups = y[two], groups[two]
-    result = searchlight(pair, y, groups=groups, mask_img=mask, radius=8.0)
-    assert abs(result.scores.max() * 216 - 215) <= 1
-    # The best sphere, refitted by hand.
-    grid = np.argwhere(in_brain) * np.abs(np.diag(volumes.affine)[:3])
-    best = np.square(grid - grid[result.scores.argmax()]).sum(axis=1) <= 8.0**2
-    X = features(pair, groups, in_brain)[:, best]
-    expected = np.mean(refitted(X, y, groups) == y)
-    assert_allclose(result.scores.max(), expected, rtol=0, atol=1e-12)
 
 
 def test_errors_name_the_place_and_come_before_images_are_read(imgs, y):
