@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
+from itertools import cycle
 from pathlib import Path
 
 import mne
@@ -368,10 +369,12 @@ def test_damaged_records_are_no_errors():
     how = {"groups": blocks, "n_cells": 1, "random_state": 0}
     for where in ("parameters", "options", "inputs"):
         record = getattr(whole, where)
-        for name in record:
+        # Each is left out or NaN, and by turns what it cannot be.
+        wrong = cycle((None, [], -1, {"name": [1]}))
+        for number, name in enumerate(record):
             left = {key: each for key, each in record.items() if key != name}
-            values = (None, [], -1, float("nan"), {"name": [1]})
-            for other in (left, *(record | {name: value} for value in values)):
+            first = left if number % 2 else left | {name: np.nan}
+            for other in (first, left | {name: next(wrong)}):
                 result = replace(whole, **{where: other})
                 try:
                     verify(result, FEW[:, :, :1], FEW_Y, **how)
