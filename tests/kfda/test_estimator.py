@@ -2,10 +2,9 @@
 
 import pickle
 
-import mne
 import numpy as np
 import pytest
-from mne.decoding import LinearModel, SlidingEstimator, get_coef
+from mne.decoding import LinearModel, get_coef
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -597,21 +596,6 @@ def test_pipelines_and_searches():
     assert_array_equal(loaded.predict_proba(X_new), model.predict_proba(X_new))
     X[:, 2] += 9 * y
     assert RFE(KernelFDA(), n_features_to_select=1).fit(X, y).support_[2]
-
-
-def test_sliding_estimator():
-    X, y, _ = with_new((14, 14, 14), 8, separation=0.0)
-    epochs = np.stack([X, X, X], axis=2)  # (n, channels, times)
-    epochs[:, 0, 1] += 5.0 * y
-    sliding = SlidingEstimator(KernelFDA(), scoring="roc_auc_ovr", verbose=False)
-    scores = mne.decoding.cross_val_multiscore(sliding, epochs, y, cv=4)
-    assert_array_equal(scores[:, 0], scores[:, 2])
-    assert scores[:, 1].mean() > 0.85 > scores[:, 0].mean()
-    sliding.fit(epochs, y)
-    alone = KernelFDA().fit(epochs[..., 1], y)
-    for name in ("predict", "predict_proba", "transform"):
-        found = getattr(sliding, name)(epochs)[:, 1]
-        assert_array_equal(found, getattr(alone, name)(epochs[..., 1]))
 
 
 @pytest.mark.parametrize("counts", [(20, 20), (14, 9, 17)])

@@ -26,9 +26,8 @@ from sklearn.feature_selection import (
     SelectKBest,
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import (
-    KFold,
-)
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -50,11 +49,11 @@ from mvpa_kfda import (
     cross_validate,
     decode_arrays,
     decode_epochs,
+    decode_regions,
     generalize_arrays,
     regress,
     searchlight,
 )
-from mvpa_kfda.decoding import positions, run
 from mvpa_kfda.kfda.preprocess import RemoveConfounds, check_steps, fit_steps
 from mvpa_kfda.utils.checks import angle_unit
 from tests import build
@@ -409,26 +408,6 @@ def test_features_that_confounds_explain_are_left_out():
     assert (found[:, 1] != 0).all()
 
 
-def test_steps_and_confounds_of_averages_are_those_of_averages():
-    options = {"cv": 4, "average": 2, "random_state": 0}
-    data = X[:, :, np.newaxis]
-    result = decode_arrays(
-        data, CODES, preprocess="zscore", confounds=NUMBERS, **options
-    )
-    members = result.members
-    mean_of = [np.mean(np.take([*X, X[0]], m[m >= 0], axis=0), axis=0) for m in members]
-    confounds = [NUMBERS[m[m >= 0]].mean() for m in members]
-    alone = decode_arrays(
-        np.array(mean_of)[:, :, np.newaxis],
-        result.y,
-        cv=result.folds,
-        preprocess="zscore",
-        confounds=confounds,
-    )
-    assert_array_equal(result.predicted, alone.predicted)
-    assert_allclose(result.lambdas, alone.lambdas, rtol=1e-10)
-
-
 # ------------------------------------------------------------------------ training sets
 
 
@@ -456,39 +435,33 @@ def test_flat_training_sets_are_refused(steps, p):
             cross_validate(flat(p), CODES, kernel=kernel, cv=cv, preprocess=steps)
 
 
-class Stopped(Exception):
-    """A run is stopped."""
+class Widened:
+    """A kernel that is written with its address."""
+
+    def __init__(self, gamma=0.05):
+        self.gamma = gamma
+
+    def __call__(self, X, Y):
+        return rbf_kernel(X, Y, gamma=self.gamma)
 
 
-@pytest.mark.parametrize("reg", [0.3, Tuned([3.0, 0.3])], ids=["fixed", "tuned"])
-def test_an_interrupted_map_is_finished_where_it_stopped(reg, tmp_path, monkeypatch):
-    monkeypatch.setattr(positions, "_LONGEST", 2)
-    run_block, done = run._run_block, []
+def test_a_checkpoint_knows_what_folds_learn(tmp_path):
+    def compute(**changes):
+        options = {"preprocess": ["zscore", "whiten"], "confounds": NUMBERS}
+        options |= {"reg": Tuned([3.0, 0.3]), "kernel": [Widened(), "linear"]}
+        options |= {"cv": THINNED, "labels_img": np.arange(P) // 3 + 1}
+        options |= {"standardize": False, "checkpoint": tmp_path / "run"}
+        return decode_regions(X, CODES, **options | changes)
 
-    def counting(source, task, block):
-        if len(done) == limit:
-            raise Stopped("after some blocks")
-        done.append(tuple(block))
-        return run_block(source, task, block)
-
-    def compute(checkpoint=tmp_path / "run", **changes):
-        options = {"preprocess": ["zscore", "pca"], "confounds": NUMBERS, "reg": reg}
-        options |= {"cv": THINNED, "n_permutations": 9, "random_state": 0}
-        options |= {"adjacency": np.eye(P, dtype=bool), "permute": "free"}
-        return searchlight(X, CODES, checkpoint=checkpoint, **options | changes)
-
-    limit, expected = 1, compute(checkpoint=None)
-    monkeypatch.setattr(run, "_run_block", counting)
-    with pytest.raises(Stopped, match="after some blocks"):
-        compute()
-    limit = None
-    assert compute() == expected
-    assert len(done) == len(set(done)) == 3
+    assert compute() == compute()
     for changes, message in (
         ({"preprocess": "zscore"}, "preprocess was .* and is"),
         ({"confounds": NUMBERS[::-1]}, "the data of confounds differ"),
         ({"confounds": None}, "n_confounds was 1 and is 0"),
         ({"cv": [(a[1:], b) for a, b in THINNED]}, "the data of cv's folds differ"),
+        ({"groups": ROWS // 4}, "roups"),
+        ({"kernel": [Widened(0.1), "linear"]}, "data of the kernel's values differ"),
+        ({"reg": Tuned([3.0, 0.1])}, r"reg was .* and is .*Tuned\("),
     ):
         with pytest.raises(ValueError, match=f"checkpoint of another run.*{message}"):
             compute(**changes)
