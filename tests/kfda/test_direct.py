@@ -376,22 +376,6 @@ def test_a_penalty_beside_which_the_data_vanish_is_refused(dtype, too_large):
         assert_allclose(found, run.class_scores[0], rtol=0, atol=1e-9 * scale)
 
 
-def test_many_positions_are_one_model():
-    X, _, labels = rare_classes()
-    folds = make_folds(KFold(5), labels[0])
-    for rank in (None, 2):
-        plans = tuple(
-            direct.prepare(make_hat(part, Linear(), Ridge(3.0)), folds, rank=rank)
-            for part in (X, X[:, :4], X[:, 2:])
-        )
-        targets = plans[0].targets(labels[:1], 4)
-        together = direct.apply_targets(direct.Stack(plans), targets, True)
-        for s, plan in enumerate(plans):
-            alone = direct.apply_targets(plan, targets, True).class_scores[:, :, 0]
-            found = together.class_scores[:, :, s]
-            assert_allclose(found, alone, rtol=1e-9, atol=1e-11)
-
-
 def test_more_classes_than_a_signed_byte_counts():
     # Every class has an axis of its own, far from all others.
     c, rng = 130, np.random.default_rng(0)

@@ -678,20 +678,6 @@ def test_kernel_and_penalty_are_chosen_together(kernels, p, rank, inner, monkeyp
     assert_both_equal_nested(problem, problem.plan, nested, monkeypatch)
 
 
-def test_values_of_a_training_set_of_one_group_are_left_out_alone():
-    problem = Nested(3, 4, inner="groups")
-    problem.groups = np.repeat([0, 1], [12, 13])
-    problem.folds = make_folds(LeaveOneGroupOut(), problem.codes, problem.groups)
-    values, (K,) = problem.X[:, 0] - problem.X[:, 1] ** 2, problem.grams
-    got = problem.plan(of_values=True).penalty(values[None, :, None], None)[
-        "criterion"
-    ][0]
-    for criteria, (train, _) in zip(got, problem.folds.pairs, strict=True):
-        splits = list(LeaveOneOut().split(train))
-        expected = reference.choose([K], problem.lambdas, values, train, splits, None)
-        assert_allclose(criteria, expected[2], rtol=1e-8, atol=0)
-
-
 #: Trials in groups of several, of one each, and without groups.
 GROUPINGS = {
     "none": lambda n: None,
