@@ -360,11 +360,10 @@ def test_the_command_verifies_arrays_epochs_and_images(tmp_path, monkeypatch, ca
     epochs.metadata.to_csv("labels.tsv", sep="\t", index=False)
     mask = build.mask(np.stack([np.ones((6, 3)), np.zeros((6, 3))], axis=2))
     mask.to_filename("mask.nii.gz")
-    table = pd.read_csv("labels.tsv", sep="\t")
     options |= {"mask_img": "mask.nii.gz", "radius": 3}
-    searchlight("bold.nii.gz", (table, "pet"), **options).save("map.h5")
-    places = ["--labels", "labels.tsv", "--label-column", "pet"]
+    searchlight("bold.nii.gz", (epochs.metadata, "pet"), **options).save("map.h5")
     found = ["verify", "map.h5", "bold.nii.gz", "--n-cells", "4"]
+    places = ["--labels", "labels.tsv", "--label-column", "pet"]
     assert main([*found, *places, "--mask-img", "mask.nii.gz"]) == 0
     assert main(found) == 2
     assert "--labels TABLE" in capsys.readouterr().err
