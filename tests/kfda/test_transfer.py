@@ -238,11 +238,11 @@ P = [1, 3, 4, 13, 14, 15, 28, 29, 30, 45, 80]
 COUNTS = [(9, 12, 8), (18, 11), (6, 5, 6, 6, 6), (19, 5, 5), (5, 5, 19)]
 LINEAR = [Linear()] * 5  # by either route
 DRAWN = build.spread(
-    80, [*KERNELS, *LINEAR], P, COUNTS, FOLDS, TESTED, [True, False], seed=2
+    60, [*KERNELS, *LINEAR], P, COUNTS, FOLDS, TESTED, [True, False], seed=2
 )
 
 
-@pytest.mark.some(60)
+@pytest.mark.some(42)
 @pytest.mark.filterwarnings("ignore:permute='free'")
 @pytest.mark.parametrize(
     ("kernel", "p", "counts", "name", "tested", "features"),
