@@ -31,6 +31,7 @@ from sklearn.model_selection import (
     PredefinedSplit,
     RepeatedKFold,
     ShuffleSplit,
+    StratifiedKFold,
     TimeSeriesSplit,
 )
 from sklearn.pipeline import make_pipeline
@@ -928,25 +929,26 @@ def test_a_kernel_by_places_is_that_of_a_sphere():
 # ---------------------------------------------------------------------- honest on noise
 
 
-GRID_OF_NOISE = np.geomspace(1e-4, 1e3, 30)
-
-
 @pytest.mark.slow
 def test_p_values_are_uniform_on_noise():
-    problem, reg = build.PROBLEMS["stratified"][0], GRID_OF_NOISE[::6]
+    problem, reg = build.PROBLEMS["stratified"][0], np.geomspace(1e-4, 1e3, 30)[::6]
     p = build.p_without_ties(build.simulate(problem, 200, 39, reg=reg))
     assert kstest(p, "uniform").pvalue > 0.01
 
 
 @pytest.mark.slow
 def test_no_leakage_on_noise():
-    problem = build.PROBLEMS["stratified"][0]
-
-    def scores(reg):
-        return [x.scores for x in build.simulate(problem, 200, 0, reg=reg)]
-
-    honest = scores(Tuned(GRID_OF_NOISE))
-    leaky = np.max([scores(reg) for reg in GRID_OF_NOISE], axis=0)
+    grid = np.geomspace(1e-4, 1e3, 30)
+    honest, leaky = [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((40, 20))
+        y = rng.permutation(np.arange(40) % 2)
+        cv = StratifiedKFold(10)
+        tuned = Tuned(grid)
+        honest.append(cross_validate(X, y, reg=tuned, cv=cv).scores)
+        scores = [cross_validate(X, y, reg=reg, cv=cv).scores for reg in grid]
+        leaky.append(max(scores))
     error = np.std(honest) / np.sqrt(len(honest))
     assert abs(np.mean(honest) - 0.5) < 3 * error
     assert np.mean(leaky) > 0.5 + 5 * error
