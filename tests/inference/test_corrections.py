@@ -27,10 +27,8 @@ from mvpa_kfda.inference.corrections import (
 )
 from mvpa_kfda.inference.null import ALTERNATIVES, Null, summarize_null
 from mvpa_kfda.utils import memory
-from mvpa_kfda.viz.style import check_request
 from tests import build, reference_group
 
-corrections = pytest.mark.parametrize("correction", CORRECTIONS)
 #: Those of maps with any number of dimensions.
 ON_MAPS = [name for name, known in CORRECTIONS.items() if not known.of_courses]
 on_maps = pytest.mark.parametrize("correction", ON_MAPS)
@@ -122,8 +120,8 @@ def test_every_correction_equals_the_oracle(
 def test_depths_equal_the_oracle(alternative, height, decimals, monkeypatch):
     monkeypatch.setattr(memory, "_BATCH", 200)
     seen, lengths = set(), set()
-    for seed, (width, effect) in enumerate([(0, 0), (1, 0), (1, 2), (2, -2), (3, 3)]):
-        rows = smooth_rows(seed, 40 if seed else 3, width=width, effect=effect)
+    for seed, (width, effect) in enumerate([(0, 0), (1, 2), (2, -2), (3, 3)]):
+        rows = smooth_rows(seed, 30 if seed else 3, width=width, effect=effect)
         # Whole numbers tie within and between depths.
         rows = rows if decimals is None else (2 * rows).round(decimals) / 2
         null = Null(rows[0], rows[1:], None, 0.3, alternative, height=height)
@@ -136,10 +134,12 @@ def test_depths_equal_the_oracle(alternative, height, decimals, monkeypatch):
     assert max(lengths) > 2
 
 
-@corrections
-@alternatives
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("height", [None, 0.1])
+@pytest.mark.parametrize(
+    ("correction", "alternative", "dtype", "height"),
+    build.every_pair(
+        list(itertools.product(CORRECTIONS, ALTERNATIVES, ("f8", "f4"), (None, 0.1)))
+    ),
+)
 @cut
 def test_a_lazy_null_equals_an_array(
     correction, alternative, dtype, height, monkeypatch
@@ -460,7 +460,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def result(data):
-    return generalize_arrays(*data, n_permutations=60, random_state=0, null="full")
+    return generalize_arrays(*data, n_permutations=40, random_state=0, null="full")
 
 
 def rows_of(scores, null):
@@ -506,19 +506,6 @@ def test_depths_of_subjects_and_of_comparisons():
     rows = np.vstack([one.scores - other.scores, one.null - other.null]).astype(float)
     expected = p_by_oracle(rows.round(9), "cluster-depth", "two-sided", 0.3)
     assert_allclose(result.pvalues(), expected, **CLOSE)
-
-
-def test_p_values_in_tables_and_figures(result):
-    table = result.to_dataframe(["fdr_by", "step-down", "max"])
-    assert list(table.columns)[-4:] == ["p", "p_fdr_by", "p_max_step_down", "p_max"]
-    assert_array_equal(table["p_fdr_by"], result.pvalues("fdr-by").ravel())
-    assert_array_equal(table["p_max_step_down"], result.pvalues("step-down").ravel())
-    assert "p_cluster_size" in result.to_dataframe("cluster-size")
-    with pytest.raises(ValueError, match=r"'corrections': 'holms'. Allowed: 'none'"):
-        result.to_dataframe(["holms"])
-    assert check_request(result, None, "cluster_mass", 0.05)[1] == "cluster"
-    with pytest.raises(ValueError, match=r"'correction': 'holms'. Allowed: 'none'"):
-        check_request(result, None, "holms", 0.05)
 
 
 # ------------------------------------------------------------------------ false claims

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from scipy.ndimage import gaussian_filter1d
 from scipy.stats import binom
 
-from mvpa_kfda import TrueDiscoveries, decode_arrays, group_inference, load_result
+from mvpa_kfda import decode_arrays, group_inference, load_result
 from mvpa_kfda.inference import discoveries
 from mvpa_kfda.inference.discoveries import Calibration, calibrate, n_true, rank
 from mvpa_kfda.inference.null import ALTERNATIVES, Null
@@ -88,7 +88,7 @@ def test_so_many_rows_are_wrong_and_no_more(alternative, steps):
     # Any row may be the observed one. In silent positions at most a share of alpha of
     # them may show something in any set, whatever there is in the others.
     silent, wrong, n_rows, m = np.arange(12) >= 4, [], 40, 12
-    for seed in range(5):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         rows = rng.normal(size=(n_rows, m)) + rng.normal(size=(n_rows, 1))
         rows = np.rint(steps * rows) if steps else rows
@@ -302,15 +302,6 @@ def test_largest_regions_are_those_of_a_walk():
         result.discovery_map(2)
 
 
-def test_words_claim_no_more_than_there_is():
-    found = TrueDiscoveries(120, 38, 0.05, "voxel")
-    assert str(found).startswith("At least 38 of 120 voxels (31 %) have an effect")
-    assert "95 % confidence" in str(found)
-    assert found.share_true == 38 / 120
-    nothing = str(TrueDiscoveries(1, 0))
-    assert nothing.startswith("Of 1 position none is shown")
-
-
 # ------------------------------------------------------------------------------ groups
 
 
@@ -407,14 +398,3 @@ def test_bounds_cover_the_truth_in_groups(method):
         return group.true_discoveries(SILENT).n_true > 0
 
     coverage_of(shown, 300)
-
-
-def test_the_level_is_five_percent_by_default():
-    differ = 0
-    for seed in range(6):
-        result = clustered("times", seed)
-        by_default, at_05 = result.discovery_map(), result.discovery_map(0.5, 0.05)
-        assert_array_equal(by_default, at_05)
-        differ += (result.discovery_map(0.5, 0.2) != at_05).any()
-        assert result.true_discoveries().alpha == 0.05
-    assert differ

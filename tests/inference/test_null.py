@@ -150,13 +150,6 @@ def test_batches_change_nothing(shape, dtype, monkeypatch):
             assert_allclose(value, expected, rtol=rtol, atol=rtol)
 
 
-def test_batches_cover_every_map_once(monkeypatch):
-    monkeypatch.setattr(memory, "_BATCH", 10)
-    assert list(memory.batches(5, 4)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
-    assert list(memory.batches(2, 40)) == [slice(0, 1), slice(1, 2)]
-    assert list(memory.batches(3, 0)) == [slice(0, 3)]
-
-
 @pytest.mark.some(10)
 @pytest.mark.parametrize("correction", ON_MAPS)
 @pytest.mark.parametrize("kind", ["float64", "float32", "memmap"])
@@ -188,21 +181,6 @@ def test_arrays_of_a_summary_are_checked():
             NullSummary.from_arrays({**arrays, name: arrays[name][:1]})
     with pytest.raises(ValueError, match="Invalid value for 'threshold'"):
         NullSummary.from_arrays({**arrays, "threshold": 0.7})
-
-
-@pytest.mark.parametrize("dtype", [">f4", ">f8", "<f4", "<f8"])
-def test_a_summary_in_any_byte_order_gives_the_same_p_values(dtype):
-    observed, null = accuracies((3, 4))
-    summary = summarize_null(observed, null.astype(np.dtype(dtype).newbyteorder("=")))
-    arrays = summary.to_arrays()
-    again = NullSummary.from_arrays(
-        {**arrays, "maximum": arrays["maximum"].astype(dtype)}
-    )
-    for correction in ("none", "max"):
-        assert_array_equal(
-            corrected_p_values(observed, again, correction),
-            corrected_p_values(observed, null, correction),
-        )
 
 
 # ------------------------------------------------------------------------- refusals

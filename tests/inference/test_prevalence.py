@@ -217,7 +217,7 @@ def studies(monkeypatch):
 
 
 def test_majority_is_found_where_two_of_twenty_have_no_effect(studies):
-    found = studies.power(80)
+    found = studies.power(40)
     assert np.mean(found[3][1]) >= 0.8
     assert np.mean(found[1][1]) < 0.3
     assert np.mean(found[3][0]) >= 0.8

@@ -35,7 +35,6 @@ from mvpa_kfda import (
     decode_regions,
     generalize_arrays,
     regress,
-    searchlight,
 )
 from mvpa_kfda.kfda.automatic import Unseen
 from mvpa_kfda.kfda.hat import centre_gram, scatter_moments
@@ -86,7 +85,7 @@ SPOILED = [np.asarray, spectrum, referenced, alike, constant, far]
 # ------------------------------------------------------------------------- the numbers
 
 
-@pytest.mark.some(50)
+@pytest.mark.some(40)
 @pytest.mark.parametrize("n_groups", RUNS)
 @pytest.mark.parametrize("spoil", SPOILED, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("p", [1, 4, 29, 30, 31, 90])
@@ -144,11 +143,6 @@ def test_folds_have_the_lambda_of_all_that_is_trained_with(cv, n_groups, p, kern
 # ------------------------------------------------------- as with this lambda by hand
 
 
-def one_sphere(X, y, **options):
-    everything = np.ones((X.shape[1],) * 2, bool)
-    return searchlight(X, y, adjacency=everything, standardize=False, **options)
-
-
 #: Functions of features (n, p) that decode a single position, or alike positions.
 ENTRIES = {
     "arrays": cross_validate,
@@ -157,7 +151,6 @@ ENTRIES = {
     "regions": lambda X, y, **options: decode_regions(
         X, y, labels_img=np.ones(X.shape[1]), standardize=False, **options
     ),
-    "spheres": one_sphere,
 }
 ROWS = np.arange(40)
 ALSO = {
@@ -205,7 +198,7 @@ def assert_same_bits(found, expected, with_null=True):
     assert_array_equal(found.degrees_of_freedom, expected.degrees_of_freedom)
 
 
-@pytest.mark.some(40)
+@pytest.mark.some(36)
 @pytest.mark.filterwarnings("ignore:.*class.*:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*average:UserWarning")
 @pytest.mark.parametrize("p", [5, 45])
@@ -214,7 +207,7 @@ def assert_same_bits(found, expected, with_null=True):
 def test_equals_the_same_lambda_by_hand(entry, also, p):
     """To the last bit; where folds or repeats have several, each of them by itself."""
     X, y = build.features((14, 14, 12), 12 if also == "smooth" else p, SEED)
-    options = {"n_permutations": 9, "random_state": 0} | ALSO[also]
+    options = {"n_permutations": 3, "random_state": 0} | ALSO[also]
     options["scoring"] = ["accuracy", "roc_auc"]
     found = ENTRIES[entry](X, y, **options)
     lambdas = cross_validate(X, y, **options).lambdas
@@ -254,8 +247,7 @@ def test_labels_that_are_shown_have_the_penalties_of_their_training_sets():
     assert len(np.unique(lambdas)) == 4
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
-@pytest.mark.parametrize("p", [5, 45])
+@pytest.mark.parametrize(("entry", "p"), build.by_turns(ENTRIES, [5, 45]))
 def test_labels_have_no_part_in_it(p, entry):
     X, y = build.features((20, 20), p, SEED, 3.0)
     others = np.random.default_rng(0).permutation(y)
@@ -265,8 +257,7 @@ def test_labels_have_no_part_in_it(p, entry):
         assert (one.predicted != two.predicted).any()
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
-@pytest.mark.parametrize("p", [5, 45])
+@pytest.mark.parametrize(("entry", "p"), build.by_turns(ENTRIES, [45, 5]))
 def test_trials_that_are_only_tested_have_no_part_in_it(p, entry):
     X, y = build.features((20, 20), p, SEED)
     other, chosen, groups = X.copy(), ROWS % 4 > 0, ROWS // 8
@@ -350,10 +341,11 @@ def test_indefinite_kernels_are_refused():
 # ------------------------------------------------------------------------------ numbers
 
 
-@pytest.mark.parametrize("p", [6, 60])
-@pytest.mark.parametrize("n_groups", ["no", "runs", "two", "alone"])
 @pytest.mark.parametrize("reg", ["auto", "tuned"])
-def test_numbers_are_predicted_as_by_refits(p, n_groups, reg):
+@pytest.mark.parametrize(
+    ("n_groups", "p"), build.by_turns(["no", "runs", "two", "alone"], [6, 60])
+)
+def test_numbers_are_predicted_as_by_refits(n_groups, p, reg):
     X, _ = build.features((20, 20), p, SEED)
     y, groups = build.values_of(X), RUNS[n_groups](40)
     cv = list(KFold(2 if reg == "auto" else 4).split(X))
@@ -384,7 +376,7 @@ def test_numbers_without_noise_are_predicted_without_error():
 def test_values_that_runs_do_not_predict():
     """Once R2 was -7 and -115 here: 100 features of 96 trials in six shifted runs."""
     runs, scores = np.arange(96) // 16, []
-    for seed, shift in product(range(3), (1.0, 5.0)):
+    for seed, shift in ((0, 1.0), (1, 5.0), (2, 1.0)):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((96, 100)) + shift * rng.standard_normal((6, 100))[runs]
         scores.append(regress(X, rng.standard_normal(96), groups=runs).scores)

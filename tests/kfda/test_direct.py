@@ -178,16 +178,26 @@ SETTINGS = {
 
 
 settings = pytest.mark.parametrize(("kernel", "p"), SETTINGS.values(), ids=SETTINGS)
+MANY = {"n_permutations": 12}
+#: Folds and options: splitters with the default scheme, and schemes of single trials.
+CASES = {name: (cv, {}) for name, cv in SPLITTERS.items()} | {
+    "within folds": (ms.KFold(3), MANY | {"permute": "within_folds"}),
+    "free": (ms.KFold(3), MANY | {"permute": "free"}),
+    **{
+        f"{scheme}, Group": (ms.LeaveOneGroupOut(), MANY | {"permute": scheme})
+        for scheme in ("within_groups", "transitions", "trend")
+    },
+}
 
 
-@settings
-@pytest.mark.parametrize("name", SPLITTERS)
-def test_splitters(name, kernel, p):
-    """scikit-learn's splitters with permutations by the default scheme."""
+@pytest.mark.parametrize(("name", "setting"), build.by_turns(CASES, SETTINGS))
+def test_splitters_and_schemes(name, setting):
+    (kernel, p), (cv, options) = SETTINGS[setting], CASES[name]
     X, codes = build.features((15, 12, 10), p)
     groups = GROUPS if "Group" in name else None
-    options = {"permute": "free"} if "hold-out" in name else {"groups": groups}
-    _, run = assert_equals_oracle(X, codes, SPLITTERS[name], **options, **kernel)
+    if "hold-out" in name:
+        options = {"permute": "free"}
+    _, run = assert_equals_oracle(X, codes, cv, groups=groups, **options, **kernel)
     if name == "ShuffleSplit":  # the case is meant to overlap and to miss rows
         assert len(run.rows) > len(np.unique(run.rows))
         assert len(np.unique(run.rows)) < N
@@ -205,11 +215,10 @@ def test_stratified_overlapping_splitters(kernel, p):
             assert_equals_oracle(X, codes, cv, **kernel)
 
 
-@settings
-def test_leave_p_out(kernel, p):
+def test_leave_p_out():
     """All 91 pairs of 14 trials: each row is tested 13 times."""
-    X, codes = build.features((6, 4, 4), p)
-    _, run = assert_equals_oracle(X, codes, ms.LeavePOut(2), n_permutations=3, **kernel)
+    X, codes = build.features((6, 4, 4), 6)
+    _, run = assert_equals_oracle(X, codes, ms.LeavePOut(2), n_permutations=2)
     assert len(run.rows) == 182
 
 
@@ -224,19 +233,6 @@ def test_default_and_integer_cv(kernel, p):
 
 
 @settings
-@pytest.mark.parametrize(
-    "permute", ["within_folds", "within_groups", "free", "transitions", "trend"]
-)
-def test_permutation_schemes(permute, kernel, p):
-    """The null of every scheme that moves single trials."""
-    X, codes = build.features((15, 12, 10), p)
-    groups = None if permute in ("within_folds", "free") else GROUPS
-    cv = ms.KFold(3) if groups is None else ms.LeaveOneGroupOut()
-    options = {"groups": groups, "permute": permute, "n_permutations": 12}
-    assert_equals_oracle(X, codes, cv, **options, **kernel)
-
-
-@settings
 def test_permuted_groups(kernel, p):
     """A factor between groups: whole groups change label."""
     groups = np.repeat(np.arange(9), [3, 4, 5, 3, 4, 6, 3, 5, 4])
@@ -248,19 +244,18 @@ def test_permuted_groups(kernel, p):
 
 ABSENT = {
     # Rare classes drop out of training folds; they are never predicted there.
-    "rare": ((9, 1, 2, 3), ms.KFold(3), 40, None),
-    "rare, halves": ((9, 1, 2, 3), ms.KFold(2), 40, None),
-    "rare, one out": ((9, 1, 2, 3), ms.LeaveOneOut(), 40, None),
-    "rare, reduced": ((9, 1, 2, 3), ms.KFold(3), 40, 2),
+    "rare": ((9, 1, 2, 3), ms.KFold(3), 25, None),
+    "rare, halves": ((9, 1, 2, 3), ms.KFold(2), 25, None),
+    "rare, one out": ((9, 1, 2, 3), ms.LeaveOneOut(), 15, None),
+    "rare, reduced": ((9, 1, 2, 3), ms.KFold(3), 25, 2),
     # Means over folds of which some cannot score a class.
     "overlap": ((10, 2, 3), ms.ShuffleSplit(12, test_size=0.4, random_state=0), 20, 1),
 }
 
 
-@settings
-@pytest.mark.parametrize("name", ABSENT)
-def test_classes_absent_from_training(name, kernel, p):
-    counts, cv, n_permutations, rank = ABSENT[name]
+@pytest.mark.parametrize(("name", "setting"), build.by_turns(ABSENT, SETTINGS))
+def test_classes_absent_from_training(name, setting):
+    (kernel, p), (counts, cv, n_permutations, rank) = SETTINGS[setting], ABSENT[name]
     X, codes = build.features(counts, p, seed=4)
     options = {"permute": "free", "n_permutations": n_permutations, "rank": rank}
     _, run = assert_equals_oracle(X, codes, cv, **options, **kernel)
@@ -379,22 +374,6 @@ def test_a_penalty_beside_which_the_data_vanish_is_refused(dtype, too_large):
         run = oracle(X @ X.T, codes[None], by_size(folds), hat.lam, 3, None)
         scale = np.abs(found).max()
         assert_allclose(found, run.class_scores[0], rtol=0, atol=1e-9 * scale)
-
-
-def test_many_positions_are_one_model():
-    X, _, labels = rare_classes()
-    folds = make_folds(KFold(5), labels[0])
-    for rank in (None, 2):
-        plans = tuple(
-            direct.prepare(make_hat(part, Linear(), Ridge(3.0)), folds, rank=rank)
-            for part in (X, X[:, :4], X[:, 2:])
-        )
-        targets = plans[0].targets(labels[:1], 4)
-        together = direct.apply_targets(direct.Stack(plans), targets, True)
-        for s, plan in enumerate(plans):
-            alone = direct.apply_targets(plan, targets, True).class_scores[:, :, 0]
-            found = together.class_scores[:, :, s]
-            assert_allclose(found, alone, rtol=1e-9, atol=1e-11)
 
 
 def test_more_classes_than_a_signed_byte_counts():

@@ -2,10 +2,9 @@
 
 import pickle
 
-import mne
 import numpy as np
 import pytest
-from mne.decoding import LinearModel, SlidingEstimator, get_coef
+from mne.decoding import LinearModel, get_coef
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -599,21 +598,6 @@ def test_pipelines_and_searches():
     assert RFE(KernelFDA(), n_features_to_select=1).fit(X, y).support_[2]
 
 
-def test_sliding_estimator():
-    X, y, _ = with_new((14, 14, 14), 8, separation=0.0)
-    epochs = np.stack([X, X, X], axis=2)  # (n, channels, times)
-    epochs[:, 0, 1] += 5.0 * y
-    sliding = SlidingEstimator(KernelFDA(), scoring="roc_auc_ovr", verbose=False)
-    scores = mne.decoding.cross_val_multiscore(sliding, epochs, y, cv=4)
-    assert_array_equal(scores[:, 0], scores[:, 2])
-    assert scores[:, 1].mean() > 0.85 > scores[:, 0].mean()
-    sliding.fit(epochs, y)
-    alone = KernelFDA().fit(epochs[..., 1], y)
-    for name in ("predict", "predict_proba", "transform"):
-        found = getattr(sliding, name)(epochs)[:, 1]
-        assert_array_equal(found, getattr(alone, name)(epochs[..., 1]))
-
-
 @pytest.mark.parametrize("counts", [(20, 20), (14, 9, 17)])
 @pytest.mark.parametrize("penalty", ["rkhs", "dual"])
 def test_mne_finds_filters_and_patterns(counts, penalty):
@@ -641,32 +625,27 @@ def broken(X, where, value):
     ("change", "match"),
     [
         (lambda X, y: (broken(X, (0, 0), np.nan), y), "contains NaN"),
-        (lambda X, y: (broken(X, (0, 0), np.inf), y), "infinity"),
         (lambda X, y: (X + 1j, y), "Complex data not supported"),
         (lambda X, y: (X, np.zeros(len(y))), "one class only"),
         (lambda X, y: (X[:1], y[:1]), "1 sample"),
         (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
         (lambda X, y: (X, X[:, 0]), "continuous"),
         (lambda X, y: (np.full_like(X, 0.1), y), "trials do not differ"),
-        (lambda X, y: (np.zeros_like(X), y), "trials do not differ"),
         (lambda X, y: (X[0], y), "Expected 2D array"),
     ],
 )
 def test_bad_data(change, match):
     X, y, _ = with_new((10, 10, 10), 5)
-    for reg in (0.3, Ridge(1.0)):
-        with pytest.raises(ValueError, match=match):
-            KernelFDA(reg=reg).fit(*change(X, y))
+    with pytest.raises(ValueError, match=match):
+        KernelFDA(reg=0.3).fit(*change(X, y))
 
 
 @pytest.mark.parametrize(
     ("params", "error", "match"),
     [
         ({"reg": 0}, ValueError, "Invalid value for 'reg': 0.*above zero"),
-        ({"reg": "best"}, TypeError, "Invalid value for 'reg': 'best'"),
         ({"reg": 1e-18, "kernel": linear_kernel}, ValueError, "lambda = .* is too sma"),
         ({"penalty": "l2"}, ValueError, "'penalty': 'l2'. Allowed: 'rkhs', 'dual'"),
-        ({"approx": 100}, TypeError, "'approx': 100. Allowed: None, or Nystrom"),
         ({"approx": Nystrom(31), "kernel": "rbf"}, ValueError, "than the 30 trials"),
         ({"approx": Nystrom(4), "penalty": "dual"}, ValueError, "'dual' .* Leave out"),
         (
@@ -675,19 +654,14 @@ def test_bad_data(change, match):
             "kernel='precomputed'",
         ),
         ({"kernel": ["rbf", "linear"]}, ValueError, "2 kernels needs reg='tuned'"),
-        ({"kernel": "rbf", "reg": "oas"}, ValueError, "needs a linear kernel"),
         ({"kernel": "cubic"}, ValueError, "Invalid value for 'kernel': 'cubic'"),
         ({"priors": "uniform"}, ValueError, "Invalid value for 'priors': 'uniform'"),
         ({"priors": [0.5, 0.5]}, ValueError, "3 numbers above zero, one per class"),
         ({"priors": [0.5, 0.5, 0.5]}, ValueError, "that sum to one"),
         ({"priors": [0.5, 0.5, 0.0]}, ValueError, "leave its trials out of fit"),
-        ({"priors": [np.nan, 0.5, 0.5]}, ValueError, "numbers above zero"),
         ({"priors": ["a", "b", "c"]}, ValueError, "3 numbers above zero"),
         ({"priors": [[0.5], [0.2, 0.3]]}, ValueError, "3 numbers above zero"),
         ({"n_components": 3}, ValueError, "'n_components': 3. Allowed: at most 2"),
-        ({"kernel": lambda X, Y: X[:, :1] * 0 + 1}, ValueError, "one value per pair"),
-        ({"kernel": lambda X, Y: X[:, :1] - Y[:, 0]}, ValueError, "symmetric"),
-        ({"kernel": lambda X, Y: -X @ Y.T}, ValueError, "do not differ|definite"),
     ],
 )
 def test_bad_parameters(params, error, match):

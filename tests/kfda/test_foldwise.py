@@ -53,12 +53,7 @@ from mvpa_kfda import (
     Ridge,
     Tuned,
     cross_validate,
-    decode_arrays,
     decode_epochs,
-    decode_regions,
-    generalize_arrays,
-    generalize_epochs,
-    regress,
     searchlight,
 )
 from mvpa_kfda.data.trials import Trials, read_confounds
@@ -307,11 +302,19 @@ OWN = ("a part", "forwards", "purged", "unequal", "purged singles")
 
 KNOW_PLACES, MIX = ("graph", "weights"), ("zscore", None)
 DRAWN = build.spread(
-    90, STEPS, METHODS, FOLDS, COUNTS, [4, 6, 21, 28, 60], [False, True], [None, 1]
+    64,
+    STEPS,
+    METHODS,
+    FOLDS,
+    COUNTS,
+    [4, 6, 21, 28, 60],
+    [False, True],
+    [None, 1],
+    seed=1,
 )
 
 
-@pytest.mark.some(60)
+@pytest.mark.some(42)
 @pytest.mark.filterwarnings("ignore:.*trials? of class:UserWarning")
 @pytest.mark.parametrize(
     ("steps", "method", "cv", "c", "p", "confounded", "rank"),
@@ -433,22 +436,6 @@ def refit_patterns(problem, train, lam=None):
     return patterns
 
 
-def test_records_of_penalties_have_an_axis_of_folds_where_these_have_a_matrix():
-    X, codes = make_data(3, 6)
-    data = np.repeat(X[:, :, None], 2, axis=2)
-    own = [(train[:20], test) for train, test in KFold(4).split(X)]
-    for options in ({}, {"preprocess": "zscore"}, {"cv": own}):
-        folds = (4,) if options else ()
-        options = {"cv": 4, "reg": Tuned(TUNING)} | options
-        number = regress(X, codes + 0.5, **options).penalty
-        course = decode_arrays(data, codes, **options).penalty
-        for times, found in (((), number), ((2,), course)):
-            assert found["grid"].shape == (*times, *folds, 1, len(TUNING))
-            assert found["scale"].shape == (*times, *folds, 1)
-            assert found["criterion"].shape == (*times, 4, 1, len(TUNING))
-            assert found["lambda"].shape == found["kernel"].shape == (*times, 4)
-
-
 # ------------------------------------------------------------------- digits and memory
 
 
@@ -461,21 +448,6 @@ def test_offsets_cost_no_more_digits_than_they_must(offset, p):
         problem = Problem(X, codes, steps, cv=cv, groups=GROUPS)
         near, far = predict(problem)[2], predict(replace(problem, X=X + offset))[2]
         assert_equal_scores(far.class_scores, near.class_scores, 1e-11 * offset)
-
-
-@pytest.mark.parametrize("method", ["linear", "rbf", "tuned", "auto"])
-@pytest.mark.parametrize("steps", ["zscore", ["zscore", "whiten"], None], ids=str)
-def test_a_far_test_trial_costs_the_others_no_digits(steps, method):
-    X, codes = make_data(3, 6)
-    cv = [(np.arange(12, 35), np.arange(9))]
-    problem = Problem(X, codes, steps, method, cv)
-    before, others = predict(problem)[2], np.arange(9) != 4
-    for far in (1e3, 1e12):
-        X_far = X.copy()
-        X_far[4] = far * np.arange(6)
-        found = predict(replace(problem, X=X_far))[2]
-        ours, expected = found.class_scores[others], before.class_scores[others]
-        assert_equal_scores(ours, expected, atol=1e-10)
 
 
 def test_matrices_of_folds_are_kept_or_made_again(monkeypatch):
@@ -681,7 +653,7 @@ def assert_both_equal_nested(problem, make, nested, monkeypatch, rtol=1e-8):
 @pytest.mark.parametrize("p", [4, 40])
 @pytest.mark.parametrize("c", FEW)
 def test_equals_the_nested_loop(c, p, outer, inner, monkeypatch):
-    problem = Nested(c, p, outer, inner)
+    problem = Nested(c, p, outer, inner, n_permutations=1)
     (each,) = problem.plan().whole.sets
     assert each.is_dual == (p == 40)
     assert_both_equal_nested(problem, problem.plan, problem.nested(), monkeypatch)
@@ -705,20 +677,6 @@ def test_kernel_and_penalty_are_chosen_together(kernels, p, rank, inner, monkeyp
     assert len(np.unique(nested.kernels)) > 1 or len(kernels) == 1
     assert len(np.unique(nested.lambdas)) > 1
     assert_both_equal_nested(problem, problem.plan, nested, monkeypatch)
-
-
-def test_values_of_a_training_set_of_one_group_are_left_out_alone():
-    problem = Nested(3, 4, inner="groups")
-    problem.groups = np.repeat([0, 1], [12, 13])
-    problem.folds = make_folds(LeaveOneGroupOut(), problem.codes, problem.groups)
-    values, (K,) = problem.X[:, 0] - problem.X[:, 1] ** 2, problem.grams
-    got = problem.plan(of_values=True).penalty(values[None, :, None], None)[
-        "criterion"
-    ][0]
-    for criteria, (train, _) in zip(got, problem.folds.pairs, strict=True):
-        splits = list(LeaveOneOut().split(train))
-        expected = reference.choose([K], problem.lambdas, values, train, splits, None)
-        assert_allclose(criteria, expected[2], rtol=1e-8, atol=0)
 
 
 #: Trials in groups of several, of one each, and without groups.
@@ -829,9 +787,10 @@ def test_unstable_penalties_are_skipped(many, outer, inner, monkeypatch):
     assert_array_equal(got, in_order_of_results(problem.folds, nested.predictions))
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("grouped", [False, True], ids=["leave one out", "groups"])
-@pytest.mark.parametrize("n", [120, 1600])
+@pytest.mark.parametrize(
+    ("n", "grouped", "turned"),
+    [(120, False, True), (120, True, False), (1600, False, False), (1600, True, True)],
+)
 def test_penalties_that_are_unstable_in_some_folds_only(n, grouped, turned):
     # A feature that is there in the last third only: tested by one model, which has
     # not seen it, and fitted exactly without a penalty.
@@ -918,10 +877,6 @@ def over_time(p, n_times=3, seed=0, codes=OF_MAPS):
     return 2.0 + means[codes] + noise * np.geomspace(2, 0.5, p)[:, None]
 
 
-def aslist(kernel):
-    return kernel if isinstance(kernel, list) else [kernel]
-
-
 @pytest.mark.parametrize("cv", [CV, ShuffleSplit(4, test_size=5, random_state=0)])
 def test_patterns_of_chosen_models(cv):
     X = over_time(4, 4)
@@ -947,76 +902,6 @@ def test_patterns_of_chosen_models(cv):
         for kind, values in result.pattern_maps.items():
             assert_allclose(values[t], expected[kind], rtol=0, atol=1e-9)
     assert differ  # else one penalty would do for all folds
-    maps = generalize_epochs(epochs, OF_MAPS, reg=Tuned(GRID), cv=cv, scale=None)
-    for kind, values in maps.pattern_maps.items():
-        assert_allclose(values, result.pattern_maps[kind], rtol=0, atol=1e-10)
-
-
-#: Penalties relative to each kernel.
-RATIOS = [3.0, 0.3, 0.03, 0.003]
-#: What is chosen from, and an approximation.
-CHOICES = {
-    "linear": ("linear", None),
-    "rbf": ("rbf", None),
-    "list": (["linear", RBF(0.02), "rbf"], None),
-    "list, not free of shifts": ([Polynomial(2, gamma=0.05), "linear"], None),
-    "landmarks": (RBF(0.05), Nystrom(9, "uniform")),
-    "all landmarks, list": (["linear", RBF(0.02)], Nystrom(N_MAPS)),
-}
-
-
-def assert_made_of_plain_maps(choice, X, *others, **options):
-    """Assert that each fold has the predictions of the model that it has chosen."""
-    kernel, options["approx"] = CHOICES[choice]
-    tuned, chosen = Tuned(RATIOS), set()
-    result = generalize_arrays(X, OF_MAPS, *others, kernel=kernel, reg=tuned, **options)
-    plain = [
-        [
-            generalize_arrays(X, OF_MAPS, *others, kernel=k, reg=r, **options)
-            for r in RATIOS
-        ]
-        for k in aslist(kernel)
-    ]
-    for t, (fold, (_, test)) in product(range(X.shape[2]), enumerate(result.folds)):
-        maps, lam = plain[result.penalty["kernel"][t, fold]], result.lambdas[t, fold]
-        (index,) = np.flatnonzero(
-            [np.isclose(m.lambdas[t], lam, 1e-9, 0) for m in maps]
-        )
-        predicted = result.predicted[t][:, test]
-        assert_array_equal(predicted, maps[index].predicted[t][:, test])
-        chosen.add(index)
-    # Else one penalty would do for all; where all fit well, one does.
-    assert len(chosen) > 1 or X.shape[1] > N_MAPS or others
-    return result, {"kernel": kernel, "reg": tuned} | options
-
-
-@pytest.mark.some(9)
-@pytest.mark.parametrize("others", [False, True], ids=["times", "others"])
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("p", [4, 30])
-def test_maps_are_made_of_plain_maps(choice, p, others):
-    X, y_test = over_time(p), np.arange(15) % 3
-    if others:
-        X_test = over_time(p, 2, seed=0, codes=y_test)
-        assert_made_of_plain_maps(choice, X, X_test, y_test=y_test)
-        return
-    result, options = assert_made_of_plain_maps(choice, X, cv=CV)
-    for t in range(3):
-        alone = cross_validate(X[:, :, t], OF_MAPS, **options)
-        assert_allclose(result.lambdas[t], alone.lambdas, rtol=1e-12, atol=0)
-        assert_array_equal(result.predicted[t, t], alone.predicted)
-
-
-def test_maps_of_reduced_rank_and_overlapping_folds():
-    X = over_time(4, 2)
-    options = {"cv": ShuffleSplit(3, test_size=6, random_state=1), "n_components": 1}
-    options |= {"reg": Tuned(GRID), "n_permutations": 3, "random_state": 0}
-    result, expected = (
-        f(X, OF_MAPS, **options) for f in (generalize_arrays, decode_arrays)
-    )
-    assert_array_equal(np.diagonal(result.predicted).T, expected.predicted)
-    null = np.diagonal(result.null, axis1=1, axis2=2)
-    assert_allclose(null, expected.null, rtol=0, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:1 of 8 features hold NaN")
@@ -1041,47 +926,13 @@ def test_a_kernel_by_places_is_that_of_a_sphere():
             assert_allclose(values, alone.penalty[name], rtol=1e-8, atol=1e-10)
 
 
-class Rbf:
-    """A kernel that is written with its address."""
-
-    def __call__(self, X, Y):
-        return rbf_kernel(X, Y, gamma=0.05)
-
-
-def test_a_checkpoint_knows_the_groups_and_the_values_of_kernels(tmp_path):
-    X, path = over_time(4)[:, :, 0], tmp_path / "run"
-    regions = np.array([1, 1, 2, 2])
-
-    def compute(groups=None, kernel=None, grid=GRID):
-        kernels = [Rbf() if kernel is None else kernel, "linear"]
-        options = {"reg": Tuned(grid), "cv": CV, "groups": groups}
-        options |= {"labels_img": regions, "standardize": False, "checkpoint": path}
-        return decode_regions(X, OF_MAPS, kernel=kernels, **options)
-
-    expected = compute()
-    assert compute().scores.tolist() == expected.scores.tolist()
-    with pytest.raises(ValueError, match="roups"):
-        compute(np.arange(N_MAPS) % 5)
-    with pytest.raises(ValueError, match="the data of the kernel's values differ"):
-        compute(kernel=lambda X, Y: 2 * Rbf()(X, Y))
-    with pytest.raises(ValueError, match=r"reg was .* and is .*Tuned\("):
-        compute(grid=GRID[1:])
-
-
 # ---------------------------------------------------------------------- honest on noise
 
 
 @pytest.mark.slow
 def test_p_values_are_uniform_on_noise():
-    p, ties = [], np.random.default_rng(0)
-    options = {"reg": np.geomspace(0.01, 10, 5), "cv": 5, "n_permutations": 39}
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        X, y = rng.standard_normal((30, 12)), rng.permutation(np.arange(30) % 2)
-        result = cross_validate(X, y, random_state=seed, **options)
-        larger = (result.null > result.scores + 1e-9).sum()
-        tied = (abs(result.null - result.scores) <= 1e-9).sum()
-        p.append((larger + ties.uniform() * (1 + tied)) / (1 + len(result.null)))
+    problem, reg = build.PROBLEMS["stratified"][0], np.geomspace(1e-4, 1e3, 30)[::6]
+    p = build.p_without_ties(build.simulate(problem, 200, 39, reg=reg))
     assert kstest(p, "uniform").pvalue > 0.01
 
 

@@ -36,28 +36,6 @@ def test_route_follows_the_shape(X):
     assert make_hat(X, RBF(), 0.3).factor is None
 
 
-@pytest.mark.parametrize(
-    "make", [lambda X: X, lambda X: X @ X.T], ids=["primal", "dual"]
-)
-def test_hat_methods(X, make):
-    data = make(X)
-    hat = (hat_from_features if data is X else hat_from_gram)(data, Ridge(2.0))
-    I_G = np.eye(30) - textbook(X @ X.T, 2.0)
-    T = np.random.default_rng(1).standard_normal((30, 4))
-    assert_allclose(hat.residuals(T), I_G @ T, rtol=0, atol=1e-10)
-    index = np.array([[3, 1, 20], [4, 5, 29]])
-    blocks = hat.residual_blocks(index)
-    for rows, block in zip(index, blocks, strict=True):
-        assert_allclose(block, I_G[np.ix_(rows, rows)], rtol=0, atol=1e-10)
-    order = np.random.default_rng(2).permutation(30)
-    moved = hat.reordered(order).astype(np.float32)
-    assert moved.residuals(T.astype(np.float32)).dtype == np.float32
-    assert_allclose(
-        moved.matrix, (np.eye(30) - I_G)[np.ix_(order, order)], rtol=0, atol=1e-5
-    )
-    assert hat.n == 30
-
-
 def test_small_penalties_keep_their_digits():
     # 1 - G is tiny here: formed as I - G it would have lost nine digits.
     X = np.random.default_rng(0).standard_normal((10, 40))

@@ -7,15 +7,12 @@ from scipy.linalg import eigh
 
 from mvpa_kfda import (
     Ridge,
-    cross_validate,
-    decode_arrays,
 )
 from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.kfda.rules import (
     FITTED_EXACTLY,
     RuleTerms,
-    best_classes,
     best_of_two,
     class_rule,
     contrasts,
@@ -62,20 +59,6 @@ def test_discriminants_are_those_of_the_definition(c, absent):
         b0 = -norms / 2 - terms.mean[:, 0, 0] @ expected
         assert_allclose(b[present, 0, 0], b0, rtol=1e-8, atol=1e-9)
         assert np.isneginf(b[:, 0, 0]).sum() == absent
-
-
-def test_two_classes_need_no_scores():
-    rng, (X, labels) = np.random.default_rng(0), problem(2, 5)
-    both = np.bincount(labels[0]).astype(float)[:, None, None]
-    T = contrasts(2)[labels[0]]
-    A = (T.T @ make_hat(X, Linear(), Ridge(LAM)).residuals(T))[:, :, None, None]
-    for counts in (both, both * [[[1.0]], [[0.0]]], both * [[[0.0]], [[1.0]]]):
-        terms = RuleTerms(counts, contrasts(2))
-        fitted = rng.standard_normal((1, 1, 200, 1))
-        found = best_of_two(-fitted, np.zeros_like(fitted), A, terms)
-        expected = best_classes(fitted, *class_rule(A, terms))
-        assert_array_equal(found, expected)
-        assert len(np.unique(found)) == np.count_nonzero(counts)
 
 
 @pytest.mark.parametrize("rank", [3, None])
@@ -129,20 +112,3 @@ def test_models_that_cannot_be_used():
             assert_array_equal(found, [[True, False]])
     absent = RuleTerms(np.array([[[3.0]], [[0.0]], [[4.0]]]), contrasts(3))
     assert usable(0.5 * absent.scatter, absent).all()
-
-
-@pytest.mark.filterwarnings("ignore:All trials of class")
-@pytest.mark.parametrize("absent", [0, 1])
-def test_of_two_classes_the_one_that_was_trained_with_is_predicted(absent):
-    y = np.repeat([0, 1], 12)
-    noise = np.random.default_rng(3).normal(size=(24, 4, 3))
-    data = noise + 3.0 * y[:, None, None]
-    # The first fold holds all trials of one class, and some of the other.
-    number = np.where(y == absent, 0, np.arange(24) % 3)
-    cv = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(3)]
-    result = decode_arrays(data, y, cv=cv)
-    assert (result.predicted[:, number == 0] == 1 - absent).all()
-    assert_array_equal(result.predicted[:, number > 0] == 1 - absent, True)
-    for i in range(3):
-        single = cross_validate(data[:, :, i], y, cv=cv)
-        assert_array_equal(result.predicted[i], single.predicted)

@@ -238,11 +238,11 @@ P = [1, 3, 4, 13, 14, 15, 28, 29, 30, 45, 80]
 COUNTS = [(9, 12, 8), (18, 11), (6, 5, 6, 6, 6), (19, 5, 5), (5, 5, 19)]
 LINEAR = [Linear()] * 5  # by either route
 DRAWN = build.spread(
-    80, [*KERNELS, *LINEAR], P, COUNTS, FOLDS, TESTED, [True, False], seed=2
+    60, [*KERNELS, *LINEAR], P, COUNTS, FOLDS, TESTED, [True, False], seed=2
 )
 
 
-@pytest.mark.some(60)
+@pytest.mark.some(42)
 @pytest.mark.filterwarnings("ignore:permute='free'")
 @pytest.mark.parametrize(
     ("kernel", "p", "counts", "name", "tested", "features"),
@@ -271,7 +271,7 @@ def test_any_models_are_applied_to_any_trials(
 def test_more_classes_than_a_byte_holds():
     codes = np.arange(260) % 130
     rng = np.random.default_rng(0)
-    data = 3 * rng.standard_normal((2, 130, 40))[:, codes]
+    data = 3 * rng.standard_normal((1, 130, 40))[:, codes]
     data += rng.standard_normal(data.shape)
     folds = make_folds(ms.KFold(2), codes)
     problem = Problem(codes, data, None, folds, n_permutations=0)
@@ -302,8 +302,7 @@ ABSENT = {
 }
 
 
-@settings
-@pytest.mark.parametrize("name", ABSENT)
+@pytest.mark.parametrize(("name", "setting"), build.by_turns(ABSENT, SETTINGS))
 @pytest.mark.filterwarnings("ignore:All trials of class")
 def test_classes_absent_from_training(monkeypatch, name, setting):
     """Their score is minus infinity; one class alone is predicted."""
@@ -312,7 +311,7 @@ def test_classes_absent_from_training(monkeypatch, name, setting):
     codes, cv = ABSENT[name]
     folds = make_folds(list(cv.split(codes)), codes)
     data = make_data(codes, p, 2)
-    problem = Problem(codes, data, None, folds, kernel, n_permutations=30)
+    problem = Problem(codes, data, None, folds, kernel, n_permutations=12)
     present = np.isfinite(assert_equals_oracle(problem).class_scores)
     n_present = present.sum(axis=-1)
     assert n_present.max() > n_present.min()
@@ -374,38 +373,14 @@ def test_windows(width, step, mode, kernel):
 
 
 @settings
-@pytest.mark.parametrize("others", [False, True])
-def test_single_precision(monkeypatch, others, setting):
-    """Scores to 1e-4 of the largest, and predictions but for near ties."""
-    kernel, features, p = SETTINGS[setting]
-    force_route(monkeypatch, features)
-    codes, true, data_test, folds = codes_of((60, 60, 60)), None, None, None
-    if others:
-        true = codes_of((40, 30, 20))
-        data_test = make_data(true, p, 2, seed=1)
-    else:
-        folds = make_folds(10, codes)
-    problem = Problem(codes, make_data(codes, p), data_test, folds, kernel, true=true)
-    double = problem.ours()
-    single = replace(problem, dtype="float32").ours()
-    assert single[1].dtype == np.float32
-    largest = np.abs(double[1]).max()
-    assert_allclose(single[1], double[1], rtol=0, atol=1e-4 * largest)
-    ordered = np.sort(double[1], axis=-1)
-    clear = ordered[..., -1] - ordered[..., -2] > 2e-4 * largest
-    assert clear.mean() > 0.97
-    assert_array_equal(single[0][clear], double[0][clear])
-
-
-@settings
 def test_offsets_and_units_cost_no_digits(monkeypatch, setting):
     """Channels far from zero, tesla, volts: no threshold is hidden anywhere."""
     kernel, features, p = SETTINGS[setting]
     force_route(monkeypatch, features)
     given = CODES, make_data(CODES, p), None, make_folds(FIVE, CODES), kernel
-    for offset in (1e5, 1e4 * np.random.default_rng(0).standard_normal(p)):
-        assert_equals_oracle(Problem(*given, offset=offset), rtol=1e-6, atol=1e-7)
-    for unit in (1e-13, 1e-6, 1e6):
+    offset = 1e5 + 1e4 * np.random.default_rng(0).standard_normal(p)
+    assert_equals_oracle(Problem(*given, offset=offset), rtol=1e-6, atol=1e-7)
+    for unit in (1e-13, 1e6):
         problem = Problem(*given)
         problem.data = unit * problem.data
         assert_equals_oracle(problem)

@@ -140,7 +140,7 @@ def test_labellings_at_positions_are_scored_as_each_alone(n_classes, digits):
     scored, trues = labellings_at_positions(n_classes, digits)
     found = evaluate_labellings(METRICS, scored, trues, SETS, n_classes)
     for scores, true in zip(found, trues, strict=True):
-        for b in range(0, 7, 2):
+        for b in (1, 5):
             position, codes = b % 3, true[:, 0, b % true.shape[2]]
             class_scores = scored.class_scores[:, :, position, b]
             sets = [(codes[s], class_scores[s], n) for s, n in build.sets_of(SETS)]

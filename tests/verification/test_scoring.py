@@ -53,7 +53,7 @@ def test_what_is_not_defined_is_as_by_chance():
 
 def test_areas_of_three_classes_hold():
     result = decode_arrays(DATA, NAMES, scoring="roc_auc", n_permutations=3, cv=3)
-    found = verify(result, DATA, NAMES, n_cells=None)
+    found = verify(result, DATA, NAMES, n_cells=4)
     assert found.ok, found
 
 
@@ -71,11 +71,11 @@ def test_an_edited_table_of_pairs_is_found(table):
 def test_confusion_matrices_are_counted_again(options):
     options = options | {"n_permutations": 2}
     result = decode(X, Y, scoring=["accuracy", "confusion_matrix"], **options)
-    assert verify(result, X, Y, groups=RUNS).ok
+    assert verify(result, X, Y, groups=RUNS, n_cells=4).ok
     forged = result.metrics["confusion_matrix"].copy()
     forged[1] += [[1, -1], [0, 0]]
     forged = replace(result, metrics=result.metrics | {"confusion_matrix": forged})
-    found = verify(forged, X, Y, groups=RUNS)
+    found = verify(forged, X, Y, groups=RUNS, n_cells=4)
     assert not found.ok
     assert "metrics.confusion_matrix is " in str(found)
     assert " at 1, 0, 0, and " in str(found)
