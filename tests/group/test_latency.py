@@ -403,10 +403,12 @@ def warnings_of(results, **options):
     return [str(each.message) for each in caught]
 
 
+BEFORE = (TIMES > -0.095) & (TIMES < -0.035)
+
+
 def test_noise_that_reaches_the_level_warns():
-    before = (TIMES > -0.095) & (TIMES < -0.035)
     results = copies(bump(height=0.2), n=6)
-    results[0] = a_result(results[0].scores + 0.45 * before)
+    results[0] = a_result(results[0].scores + 0.45 * BEFORE)
     (text,) = warnings_of(results)
     # The mean before 0 s is 0.075 k with k copies of the first, against 0.1.
     share = stats.binom.sf(1, 6, 1 / 6)
@@ -418,12 +420,8 @@ def test_noise_that_reaches_the_level_warns():
     assert warnings_of(results, min_duration=0.08) == []
     assert warnings_of(results, window=(-0.1, 0.4)) == []
     assert warnings_of(subjects()) == []
-
-
-def test_what_a_t_test_finds_before_0_s_does_not_warn():
-    """A share of `level` of the times is above it without any effect."""
-    before = (TIMES > -0.095) & (TIMES < -0.035)
-    results = [a_result(each.scores + 0.2 * before) for each in subjects()]
+    # By a t-test a share of `level` of the times is above it without any effect.
+    results = [a_result(each.scores + 0.2 * BEFORE) for each in subjects()]
     assert warnings_of(results, criterion="t", level=0.001) == []
     assert len(warnings_of(results)) == 1
 
@@ -510,22 +508,6 @@ def test_few_resamples_without_onset_do_not_warn(n_with, warned):
 
 
 # ------------------------------------------------------------- tables and figures
-
-
-def test_table():
-    latency = bootstrap_latency(subjects(), n_bootstraps=100, random_state=0)
-    table = latency.to_dataframe()
-    assert list(table.columns) == ["latency", "time", "low", "high", "without"]
-    assert_array_equal(table["time"], [latency.onset, latency.peak])
-    assert_array_equal(table[["low", "high"]].iloc[0], latency.onset_interval)
-    both = bootstrap_latency(subjects(), other=subjects(seed=1), n_bootstraps=100)
-    table = both.to_dataframe()
-    assert (
-        table["of"].tolist() == np.repeat(["difference", "first", "second"], 2).tolist()
-    )
-    assert table["time"][0] == both.onset
-    assert table["time"][2] == both.parts[0].onset
-    assert repr(both).startswith("<Difference in Latency: onset ")
 
 
 def bands(ax, words):
