@@ -1,6 +1,7 @@
 """Results of every kind, pages about them, and what stands on these."""
 
 import base64
+import inspect
 import io
 import re
 from functools import cache
@@ -10,6 +11,7 @@ import matplotlib.pyplot as plt
 
 from mvpa_kfda import report
 from mvpa_kfda.reports import sections
+from mvpa_kfda.reports.html import part
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.reports.summary import corrections_of
 from tests import build
@@ -93,6 +95,11 @@ def read_section(result, title, path=None):
     return Reader(section.html(result, corrections_of(result), path))
 
 
+def alternatives_in(reader):
+    """Return the words of the figures of pages for those who do not see them."""
+    return [attributes["alt"] for tag, attributes in reader.tags if tag == "img"]
+
+
 def images_in(reader):
     """Return the pixels of the figures of a page, and their alternative texts."""
     images = [attributes for tag, attributes in reader.tags if tag == "img"]
@@ -100,7 +107,7 @@ def images_in(reader):
     for image in images:
         data = image["src"].removeprefix("data:image/png;base64,")
         pixels.append(plt.imread(io.BytesIO(base64.b64decode(data))))
-    return pixels, [image["alt"] for image in images]
+    return pixels, alternatives_in(reader)
 
 
 def keep_sections(monkeypatch, *titles):
@@ -112,6 +119,17 @@ def keep_sections(monkeypatch, *titles):
 def draw_nothing(monkeypatch, instead=""):
     """Leave out the figures, for tests of what stands beside them."""
     monkeypatch.setattr(sections, "_draw", lambda *plot, **options: instead)
+
+
+def draw_words(monkeypatch):
+    """Leave out the figures and views, but not the words for who does not see them."""
+
+    def draw(plot, alternative, caption="", **options):
+        inspect.signature(plot).bind(**options)
+        return part("figure", alternative, 1, "", caption)
+
+    monkeypatch.setattr(sections, "_draw", draw)
+    monkeypatch.setattr(sections, "view_html", lambda view: part("code", view.html[:9]))
 
 
 #: Attributes by which pages load something, without a click.
