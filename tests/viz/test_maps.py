@@ -146,20 +146,23 @@ TESTS = [
 
 @all_maps
 def test_what_is_significant_is_outlined(plot, result):
-    made = result
-    for marked in (((1, 2),), ((0, 0), (2, 3)), ((1, 1), (1, 2))):
-        result = made(marked=marked)
-        p = result.pvalues("max")
+    for marked in (((0, 0), (2, 3)), ((1, 1), (1, 2))):
+        made = result(marked=marked)
+        p = made.pvalues("max")
         assert (p <= 0.05).sum() == len(marked)
-        drawn = plot(result)
+        drawn = plot(made)
         assert_outlined(drawn, p <= 0.05)
         assert MAX in legend(drawn)
-    for options, words in TESTS:
-        p = result.pvalues(**options)
-        alpha = np.quantile(p[p < 1], 0.4)
-        drawn = plot(result, alpha=alpha, **options)
-        assert_outlined(drawn, p <= alpha)
-        assert f"p ≤ {alpha:g} {words}" in legend(drawn)
+
+
+@pytest.mark.parametrize(("options", "words"), TESTS)
+def test_outlines_are_of_the_test_that_is_asked_for(options, words):
+    result = generalization()
+    p = result.pvalues(**options)
+    alpha = np.quantile(p[p < 1], 0.4)
+    drawn = plot_generalization(result, alpha=alpha, **options)
+    assert_outlined(drawn, p <= alpha)
+    assert f"p ≤ {alpha:g} {words}" in legend(drawn)
 
 
 @pytest.mark.parametrize(
@@ -215,9 +218,8 @@ def test_a_scale_may_end_at_chance():
         assert min(shades.colors[-1 - light][:3]) < 0.5
 
 
-@all_maps
-def test_the_colorbar_names_the_metric_and_marks_chance(plot, result):
-    result = result(0)
+def test_the_colorbar_names_the_metric_and_marks_chance():
+    plot, result = plot_time_frequency, time_frequency(0)
     drawn = plot(result, metric="kappa")
     assert colorbar(drawn).ax.get_ylabel() == "Cohen's kappa"
     (line,) = colorbar(drawn).ax.lines
@@ -234,27 +236,25 @@ def test_the_colorbar_names_the_metric_and_marks_chance(plot, result):
         assert [to_hex(x) for x in shades] == [to_hex(viridis(x)) for x in (0.0, 1.0)]
         assert not any("chance" in text for text in legend(drawn))
         assert len(colorbar(drawn).ax.lines) == 0
-    for cmap in ("PuOr_r", plt.get_cmap("PuOr_r")):
-        colors = mesh(plot(result, cmap=cmap))
-        top = colors.to_rgba(np.array([colors.norm.vmax]))[0]
-        assert to_hex(top) == to_hex(plt.get_cmap("PuOr_r")(1.0))
+
+
+@all_maps
+def test_colormaps_can_be_chosen(plot, result):
+    colors = mesh(plot(result(0), cmap=plt.get_cmap("PuOr_r")))
+    top = colors.to_rgba(np.array([colors.norm.vmax]))[0]
+    assert to_hex(top) == to_hex(plt.get_cmap("PuOr_r")(1.0))
 
 
 def test_the_scale_does_not_go_below_zero_unless_the_scores_do():
-    result = generalization()
+    result = generalization(0)
     scores = {"accuracy": result.scores * 1.35}
-    high = replace(result, metrics=scores, nulls={"accuracy": result.null})
+    high = replace(result, metrics=scores)
     norm = mesh(plot_generalization(high)).norm
     assert_allclose([norm.vmin, norm.vmax], [0, high.scores.max()], rtol=1e-12)
     scores["accuracy"][2, 2] = -0.1
     norm = mesh(plot_generalization(high)).norm
     assert_allclose(norm.vmin, 2 * CHANCE - scores["accuracy"].max(), rtol=1e-12)
-    norm = mesh(plot_generalization(result, metric="kappa")).norm
-    largest = np.abs(result.metrics["kappa"]).max()
-    assert_allclose([norm.vmin, norm.vmax], [-largest, largest], rtol=1e-12)
-    flat = replace(
-        generalization(0), metrics={"accuracy": np.full(result.shape, CHANCE)}
-    )
+    flat = replace(result, metrics={"accuracy": np.full(result.shape, CHANCE)})
     drawn = mesh(plot_generalization(flat))
     assert drawn.norm.vmin < CHANCE < drawn.norm.vmax
     assert drawn.to_rgba(np.array([CHANCE]))[0, :3].min() > 0.95
@@ -284,16 +284,10 @@ def test_testing_times_go_across_and_training_times_up():
     assert not any("training time" in text for text in legend(apart))
 
 
-@pytest.mark.parametrize(
-    ("train", "test", "across", "up"),
-    [
-        (TRAIN, TEST, True, True),
-        (TRAIN, TEST + 1, False, True),
-        (TRAIN + 1, TEST, True, False),
-        (TRAIN + 1, TEST + 1, False, False),
-    ],
-)
-def test_onsets_are_drawn_when_in_range(train, test, across, up):
+@pytest.mark.parametrize("across", [True, False])
+@pytest.mark.parametrize("up", [True, False])
+def test_onsets_are_drawn_when_in_range(across, up):
+    train, test = TRAIN + (not up), TEST + (not across)
     ax = plot_generalization(generalization(train=train, test=test))
     upright = [line for line in ax.lines if list(line.get_xdata()) == [0, 0]]
     flat = [line for line in ax.lines if list(line.get_ydata()) == [0, 0]]
@@ -454,7 +448,7 @@ def test_pairs_of_gradiometers_show_the_better_one():
     assert len(plot_sensors(result, times=0.0).axes[1].images) == 1
 
 
-@pytest.mark.parametrize("best", [0, 7, 19])
+@pytest.mark.parametrize("best", [0, 7])
 def test_six_times_with_the_best_one_are_chosen(topomaps, best):
     result = sensor_time(times=np.arange(20) / 100, marked=((5, best),))
     figure = plot_sensors(result)
@@ -509,25 +503,21 @@ def on_head(names, kind="eeg"):
     return info
 
 
-@pytest.mark.parametrize(
-    ("info", "extent"),
-    [
-        (on_head(TEN_TWENTY), "head"),
-        (on_head(["AF7", "AF8", "TP9", "TP10"]), "head"),
-        (on_head(OCCIPITAL), "local"),
-        (on_head(["F7", "F3", "T7", "C3", "P7", "P3", "O1"]), "local"),  # one side
-        (on_head(TEN_TWENTY, "hbo"), "head"),
-        (on_head(OCCIPITAL, "hbo"), "local"),
-        (on_head(["C3", "C4", "Oz"]), None),
-        (on_head(["Fz", "FCz", "Cz", "CPz", "Pz"]), None),
-    ],
-)
-def test_maps_reach_as_far_as_sensors_tell(topomaps, info, extent):
-    assert extent_of(info) == extent
-    if extent is not None:
+def test_maps_reach_as_far_as_sensors_tell(topomaps):
+    for names, extent in (
+        (TEN_TWENTY, "head"),
+        (["AF7", "AF8", "TP9", "TP10"], "head"),
+        (OCCIPITAL, "local"),
+        (["F7", "F3", "T7", "C3", "P7", "P3", "O1"], "local"),  # one side
+        (["C3", "C4", "Oz"], None),
+        (["Fz", "FCz", "Cz", "CPz", "Pz"], None),
+    ):
+        assert extent_of(on_head(names)) == extent
+    for names, extent in ((TEN_TWENTY, "head"), (OCCIPITAL, "local")):
+        info = on_head(names, "hbo")
+        assert extent_of(info) == extent
         plot_sensors(sensor_time(info=info), times=0.1)
-        (call,) = topomaps
-        assert call["extrapolate"] == extent
+        assert topomaps[-1]["extrapolate"] == extent
 
 
 def test_few_sensors_are_dots_and_a_single_one_has_no_topomap():

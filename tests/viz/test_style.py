@@ -95,11 +95,8 @@ def legends(figure):
 def assert_nothing_is_cut_off(figure):
     figure.canvas.draw()
     box = figure.get_tightbbox(figure.canvas.get_renderer())
-    box, inside = box.transformed(figure.dpi_scale_trans), figure.bbox.padded(1)
-    assert inside.fully_containsx(box.x0)
-    assert inside.fully_containsx(box.x1)
-    assert inside.fully_containsy(box.y0)
-    assert inside.fully_containsy(box.y1)
+    corners = box.transformed(figure.dpi_scale_trans).corners()
+    assert all(figure.bbox.padded(1).contains(*each) for each in corners)
 
 
 # -------------------------------------------------------------------- figures of all
@@ -116,7 +113,7 @@ def test_the_given_axes_are_used(kind, name):
         plot(ax=3)
 
 
-@pytest.mark.some(11)
+@pytest.mark.some(9)
 @pytest.mark.parametrize("is_wordy", [False, True])
 @pytest.mark.parametrize(("kind", "name"), FIGURES)
 def test_nothing_is_cut_off(kind, name, is_wordy):
@@ -165,25 +162,20 @@ MISTAKES = [
     ("metric", "confusion_matrix", "'confusion_matrix' is not one number|'metric': "),
     ("correction", "maximum", "'correction': 'maximum'"),
     ("alpha", 0, "'alpha': 0"),
-    ("alpha", 1.0, r"'alpha': 1\.0"),
     ("threshold", 0.6, r"'threshold': 0\.6"),
     ("alternative", "more", "'alternative': 'more'"),
     ("color", "no_color", "'color': 'no_color'"),
     ("repeats", True, "repeats=True draws .* again with n_repeats="),
     ("vlim", 0.5, r"'vlim': 0\.5"),
-    ("vlim", (0.5, 0.4), r"'vlim': \(0\.5, 0\.4\)"),
     ("vlim", (0.5, 0.5), r"'vlim': \(0\.5, 0\.5\)"),
-    ("vlim", (0, np.inf), r"'vlim': \(0, inf\)"),
     ("vlim", (None, 1), r"'vlim': \(None, 1\)"),
-    ("vlim", (0, 0.5, 1), r"'vlim': \(0, 0\.5, 1\)"),
     ("cmap", "no_colors", "no_colors"),
 ]
 
 
-@pytest.mark.parametrize("n_permutations", [0, 39])
 @figures_with("metric")
-def test_bad_options_are_refused_and_leave_no_figure(kind, name, n_permutations):
-    plot = getattr(result_of(kind, n_permutations), name)
+def test_bad_options_are_refused_and_leave_no_figure(kind, name):
+    plot = getattr(result_of(kind), name)
     for argument, value, match in MISTAKES:
         if argument in inspect.signature(plot).parameters:
             with pytest.raises(ValueError, match=match):
@@ -199,18 +191,18 @@ def test_a_null_that_was_not_kept_leaves_no_figure(kind):
     assert not plt.get_fignums()
 
 
-@pytest.mark.some(4)
-@pytest.mark.parametrize("kind", sorted(dict(FIGURES)))
-def test_reports_take_figures_that_pyplot_does_not_know(kind):
-    result, known = result_of(kind), plt.get_fignums()
-    figure, report = result.figure(), mne.Report(verbose="error")
-    assert isinstance(figure, Figure)
-    assert plt.get_fignums() == known
-    report.add_figure(figure, title=kind)
+def test_reports_take_figures_that_pyplot_does_not_know():
+    report = mne.Report(verbose="error")
+    for kind in ("TimeResult", "SensorTimeResult", "group"):
+        result, known = result_of(kind), plt.get_fignums()
+        figure = result.figure()
+        assert isinstance(figure, Figure)
+        assert plt.get_fignums() == known
+        drawn = result.plot()
+        assert len(figure.axes) == len(drawn.figure.axes)
+        assert plt.get_fignums() == [*known, drawn.figure.number]
+    report.add_figure(figure, title="group")
     assert "<img" in report.html[-1]
-    drawn = result.plot()
-    assert len(figure.axes) == len(drawn.figure.axes)
-    assert plt.get_fignums() == [drawn.figure.number]
 
 
 def test_figures_take_what_plots_take():
@@ -227,7 +219,7 @@ def test_figures_take_what_plots_take():
 # ------------------------------------------------------------------------------- words
 
 
-def test_short_names_are_told_apart():
+def test_short_names_are_told_apart_and_keep_their_ends():
     names = ["words, high frequency", "words, low frequency", "words"]
     assert len(set(short_names(names, 11))) == 3
     assert short_names(names, 11)[2] == "words"
@@ -235,17 +227,11 @@ def test_short_names_are_told_apart():
     same_ends = ["a" * 20 + x + "b" * 20 for x in "xyz"]
     assert len(set(short_names(same_ends, 11))) == 3
     assert short_names(["a" * 30] * 2) == [short_name("a" * 30)] * 2
+    assert short_name("a name of 22 character") == "a name of 22 character"
+    found = short_name("object category number 12")
+    assert found == "object categ…number 12"
 
 
-def test_long_names_keep_their_ends():
-    for name in ("faces", "a name of 22 character"):
-        assert short_name(name) == name
-    for number in (12, 13):
-        found = short_name(f"object category number {number}")
-        assert found == f"object categ…number {number}"
-
-
-#: Formulas that cannot be read, and one that can.
 #: Formulas that cannot be read, and one that can.
 _NAMES = ["$\\frac{1}{$", "b$", "$x$ and $y$"]
 
@@ -327,7 +313,7 @@ def test_differences_are_named_by_what_they_are_of():
         "wilcoxon": "z of Wilcoxon's test",
     }
     for method, label in names.items():
-        group = build.group(method=method)
+        group = build.group(method=method, n_permutations=99)
         assert label_of(group, "statistic") == label
         assert label_of(group, "accuracy") == "Accuracy"
 
@@ -520,12 +506,11 @@ def test_limits_of_the_user_are_widened_and_not_narrowed():
     ax = plt.subplots()[1]
     ax.set(ylim=(0, 1), xlim=(-1, 1))
     two(over_time, ax)
-    assert ax.get_ylim()[0] < 0
-    assert ax.get_ylim()[1] == 1
-    assert ax.get_xlim() == (-1, 1)
+    low, high = ax.get_ylim()
+    assert (low < 0, high, ax.get_xlim()) == (True, 1, (-1, 1))
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("label", ["words", "words that are read aloud " * 6])
 @pytest.mark.parametrize("n_permutations", [0, 9, 199])
 @pytest.mark.parametrize("layout", [None, "constrained", "tight", "subfigures"])
