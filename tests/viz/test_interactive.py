@@ -18,7 +18,7 @@ from mvpa_kfda.reports import html
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.results.views import map_of_p
 from tests import build
-from tests.html_pages import keep_sections
+from tests.html_pages import Blank, keep_sections
 
 CHANCE = 0.5
 
@@ -36,17 +36,8 @@ def make(space="volume", good=(3, 4)):
     return build.brain_map(space, good, n_permutations=19, chance=CHANCE)
 
 
-class Seen:
-    """A view that draws nothing, and what nilearn was asked for."""
-
-    width = height = 100
-    html = "<html><body></body></html>"
-
-    def __init__(self, *positional, **options):
-        self.positional, self.options = positional, options
-
-    def resize(self, width, height):
-        return self
+class Seen(Blank):
+    """What nilearn was asked for."""
 
     def colors(self, values):
         """Return the colors of values, red, green, blue and alpha."""
