@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import mne
 import numpy as np
 import pytest
-from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
@@ -20,7 +20,14 @@ from mvpa_kfda.viz import brains
 from mvpa_kfda.viz.group import plot_group, plot_null_max
 from mvpa_kfda.viz.style import SCORE_COLOR, describe, label_of
 from mvpa_kfda.viz.time import OTHER_COLOR, difference_interval, mean_interval, spread
-from tests.build import artist, legend, region_space, surface_space, volume_space
+from tests.build import (
+    artist,
+    bars,
+    legend,
+    region_space,
+    surface_space,
+    volume_space,
+)
 
 TIMES = np.linspace(-0.1, 0.4, 6)
 FREQS = np.array([4.0, 8.0, 16.0])
@@ -123,17 +130,6 @@ def level(ax, label):
     return artist(ax, label).get_ydata()[0]
 
 
-def bars(ax):
-    """Return the start and the end of each bar of significance."""
-    (found,) = [
-        each
-        for each in ax.collections
-        if isinstance(each, PolyCollection) and "p ≤" in each.get_label()
-    ]
-    corners = [path.vertices[:, 0] for path in found.get_paths()]
-    return np.array([[x.min(), x.max()] for x in corners])
-
-
 def interval_in(ax):
     """Return the ends of the shaded interval at each time, and its label."""
     (band,) = [each for each in ax.collections if "interval" in each.get_label()]
@@ -203,10 +199,8 @@ def test_two_lists_have_two_means_above_their_difference(paired):
     figure = plot_group(result)
     upper, lower = figure.axes
     samples = result.subject_scores, result.other_scores
-    names = (
-        f"first {what}, mean of {S} subjects",
-        f"second {what}, mean of {n} subjects",
-    )
+    sizes = {"first": S, "second": n}
+    names = [f"{x} {what}, mean of {size} subjects" for x, size in sizes.items()]
     colors = SCORE_COLOR, OTHER_COLOR
     for name, scores, color in zip(names, samples, colors, strict=True):
         drawn = artist(upper, name)
@@ -227,10 +221,8 @@ def test_two_lists_have_two_means_above_their_difference(paired):
         assert label == "95 % t interval of the difference, pooled variance"
     assert_allclose(ends, wanted, rtol=1e-10, atol=0)
     assert level(lower, "no difference (0)") == 0
-    assert [each.get_ylabel() for each in figure.axes] == [
-        "Accuracy",
-        "Accuracy\nfirst - second",
-    ]
+    labels = [each.get_ylabel() for each in figure.axes]
+    assert labels == ["Accuracy", "Accuracy\nfirst - second"]
     assert_allclose(bars(lower), [[-0.15, -0.05]], rtol=0, atol=1e-12)
     ax = plot_group(result, ax=plt.subplots()[1])  # the means, and where they differ
     assert_allclose(bars(ax), [[-0.15, -0.05]], rtol=0, atol=1e-12)
@@ -362,10 +354,8 @@ def test_single_numbers_of_two_groups(paired):
     options = {"others": S if paired else S + 2, "paired": paired, "method": "t"}
     result = group(single(), labels=("patients", "controls"), **options)
     ax = plot_group(result)
-    assert [text.get_text() for text in ax.get_xticklabels()] == [
-        "patients",
-        "controls",
-    ]
+    columns = [text.get_text() for text in ax.get_xticklabels()]
+    assert columns == ["patients", "controls"]
     samples = result.subject_scores, result.other_scores
     dots = [each for each in ax.lines if each.get_alpha() == 0.6]
     for column, (drawn, scores) in enumerate(zip(dots, samples, strict=True)):
@@ -476,16 +466,19 @@ def test_differences_are_white_at_zero_and_colors_can_be_chosen():
     assert_allclose(mesh.cmap(mesh.norm(0.0))[:3], 1, rtol=0, atol=0.05)
     assert "no difference (0)" in legend(ax)
     result = group(generalization(), marked=[(0, 0)])
-    mesh = plot_group(result, metric="gamma_0", vlim=(0, 0.5)).collections[0]
-    assert mesh.norm.vmax == 0.5
-    mesh = plot_group(result, vlim=(0.1, 0.9), cmap="PiYG").collections[0]
-    assert (mesh.norm.vmin, mesh.norm.vmax) == (0.1, 0.9)
+    for options, limits in (
+        ({"metric": "gamma_0", "vlim": (0, 0.5)}, (0, 0.5)),
+        ({"vlim": (0.1, 0.9), "cmap": "PiYG"}, (0.1, 0.9)),
+    ):
+        norm = plot_group(result, **options).collections[0].norm
+        assert (norm.vmin, norm.vmax) == limits
 
 
-@pytest.mark.some(4)
-@pytest.mark.parametrize("metric", ["accuracy", "gamma_0", "statistic"])
-@pytest.mark.parametrize("kind", ["stat_map", "glass_brain", "surface"])
-def test_brains(metric, kind):
+@pytest.mark.parametrize(
+    ("kind", "metric"),
+    [("stat_map", "accuracy"), ("glass_brain", "gamma_0"), ("surface", "statistic")],
+)
+def test_brains(kind, metric):
     space = surface_space() if kind == "surface" else volume_space()
     result = group(brain(space), marked=[5, 6], smallest=1e-9)
     result.subject_scores[:, 7] = np.nan
@@ -511,14 +504,11 @@ def test_brains_without_any_bound():
 
 def test_brains_are_cut_at_the_best_of_equal_bounds():
     space = volume_space()
-    scores = np.zeros(space.n_positions)
-    scores[[3, 40, 50]] = 0.6, 0.9, 1.0
-    bound = np.full(space.n_positions, np.nan)
-    bound[[3, 40]], bound[50] = 0.4, 0.2
+    scores, bound = np.zeros(space.n_positions), np.full(space.n_positions, np.nan)
+    scores[[3, 40, 50]], bound[[3, 40, 50]] = (0.6, 0.9, 1.0), (0.4, 0.4, 0.2)
     result = SimpleNamespace(shape=bound.shape, geometry=space, scores=scores)
     drawn = {"metric": "gamma_0", "values": bound, "favour": bound, "marked": None}
-    drawn = SimpleNamespace(**drawn)
-    found = brains.choose_cuts(result, drawn, "ortho", None)
+    found = brains.choose_cuts(result, SimpleNamespace(**drawn), "ortho", None)
     assert_allclose(found, space.points[40], rtol=0, atol=0)
 
 
