@@ -211,15 +211,15 @@ def test_all_permutations_need_no_seed(data):
 
 def test_missing_permutations(data):
     X, y, _ = data
-    a, b = (decode_arrays(X[:, k : k + 3], y, cv=5) for k in (0, 3))
+
+    def pair_by(decode, **options):
+        return [decode(X[:, k : k + 3], y, **options) for k in (0, 3)]
+
     with pytest.raises(ValueError, match="result_a has no scores of permuted labels"):
-        compare(a, b)
-    seeded = {"step": 1, "null": "max", **SEEDED}
-    maps = [generalize_arrays(X[:, k : k + 3], y, **seeded) for k in (0, 3)]
+        compare(*pair_by(decode_arrays, cv=5))
     with pytest.raises(ValueError, match="null='full', which keeps them"):
-        compare(*maps)
-    few = SEEDED | {"n_permutations": 9}
-    few = [decode_arrays(X[:, k : k + 3], y, **few) for k in (0, 3)]
+        compare(*pair_by(generalize_arrays, null="max", **SEEDED))
+    few = pair_by(decode_arrays, **SEEDED | {"n_permutations": 9})
     with pytest.warns(RuntimeWarning, match=r"9 permutations the smallest .* is 0\.1,"):
         compare(*few)
 
