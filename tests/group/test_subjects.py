@@ -567,7 +567,7 @@ def another(value):
     return [*(value or ()), "ANOTHER"]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "regions"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_field_of_the_record_is_compared_unless_it_may_differ(kind):
     others = subjects(kind)
     for name, value in others[2].parameters.items():
@@ -634,7 +634,7 @@ def test_one_subject_differs_in_one_thing(kind):
             with pytest.raises(ValueError, match=r"Subject [23]"):
                 group_inference(results, **how)
             continue
-        if number % 2 and kind != "TimeResult":
+        if number % 3 and kind != "TimeResult":
             continue  # by turns
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it differs

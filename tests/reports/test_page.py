@@ -216,18 +216,3 @@ def test_the_command_names_results_by_their_files(saved, capsys, undrawn):
     assert main(["report", "latency.h5", "sub/latency.h5"]) == 0
     text = Reader((saved / "report.html").read_text("utf-8")).text
     assert "sub/latency.h5" in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        (["none.h5"], "no such file: none.h5"),
-        (["*.nii"], "No file matches"),
-        (["single.h5", "--fname", "a.pdf"], "ends in .html"),
-        (["single.h5", "./single.h5", "--fname", "a.html"], "listed twice"),
-    ],
-)
-def test_the_command_refuses_in_one_line(saved, arguments, match, capsys):
-    assert main(["report", *arguments]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert match in line

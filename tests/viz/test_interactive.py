@@ -96,6 +96,7 @@ def test_maps_of_p_values_are_those_of_images(seen, name):
     if name == "p":
         small, large = view.colors([0, 1])
         assert small[0] > large[0]  # yellow, and not purple
+        assert (view.options["vmin"], view.options["vmax"]) == (0, 1)
 
 
 def test_what_is_significant_or_scores_as_much_is_shown_alone(seen):

@@ -163,7 +163,9 @@ MISTAKES = [
     ("repeats", True, "repeats=True draws .* again with n_repeats="),
     ("vlim", 0.5, r"'vlim': 0\.5"),
     ("vlim", (0.5, 0.5), r"'vlim': \(0\.5, 0\.5\)"),
+    ("vlim", (0, np.inf), r"'vlim': \(0, inf\)"),
     ("vlim", (None, 1), r"'vlim': \(None, 1\)"),
+    ("vlim", (0, 0.5, 1), r"'vlim': \(0, 0\.5, 1\)"),
     ("cmap", "no_colors", "no_colors"),
 ]
 
@@ -236,7 +238,6 @@ def _named(kind):
     ("kind", "method"),
     [
         ("TimeResult", "plot_confusion"),
-        ("TimeResult", "plot_recall"),
         ("DecodingResult", "plot_roc"),
         ("regions", "plot"),
     ],
