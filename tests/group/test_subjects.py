@@ -524,6 +524,7 @@ KERNEL = r"kernel \(RBF\(gamma=0.1\) instead of Linear\(\)\)\. If this is not on
         ([{}, OTHER_FOLDS], None, CHANGED),
         ([{}, *[RBF] * 5], None, "^5 of 6 subjects were.*" + re.escape(INSTEAD)),
         (AVERAGES, None, r"sub-3: 4 instead of none; and 2 more\)"),
+        (AVERAGES[:4], None, r"subject 4: 4 instead of none\)\. If"),
         ([{}, {}, RBF, RBF], 2, ""),  # lists may differ from each other
         ([{}, {}, RBF, {}], 2, "^Subject 4 was analysed differently fro"),
         ([SEEDED, ALIKE], None, ""),
@@ -646,7 +647,7 @@ def test_one_subject_differs_in_one_thing(kind):
         for odd in ("None", "ANOTHER", "[", "{"):
             assert odd not in text, (thing, text)
         for title in ("Subjects", "Parameters and versions"):
-            assert len(read_section(group, title).rows) > 5
+            assert not thing.startswith("no ") or read_section(group, title).rows
 
 
 def decoded(seed, n=36, p=4, n_runs=None, **options):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import recall_score
 
-from mvpa_kfda import group_inference, report
+from mvpa_kfda import cross_validate, group_inference, report
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.reports.summary import HEADINGS, word_answer, word_question
 from mvpa_kfda.results.fields import RESULTS
@@ -222,6 +222,9 @@ def test_tables_of_peaks_have_the_numbers_of_the_result():
     assert [float(row[0]) for row in rows[4:]] == list(clusters["from"])
     at = rows[3].index("p")
     assert [row[at] for row in rows[4:]] == [p_number(p) for p in clusters["p"]]
+    # The R² of numbers has no chance level, and no column of it.
+    rows = read_section(result_of("TimeRegressionResult"), "Peaks").rows
+    assert rows[0] == ["Metric", "Score", "Time (s)", "p", "p (max)"]
     result = result_of("VolumeResult")
     rows = read_section(result, "Peaks").rows
     place = [f"{result.peak()[axis]:g}" for axis in "xyz"]
@@ -229,6 +232,16 @@ def test_tables_of_peaks_have_the_numbers_of_the_result():
     assert rows[1][3:6] == place
     assert rows[2][:3] == ["x (mm)", "y (mm)", "z (mm)"]
     assert len(rows) == 3 + len(result.peaks())
+
+
+def test_problems_of_a_design_are_told_once(monkeypatch):
+    draw_words(monkeypatch)
+    X, codes = build.features((8, 8), 4)
+    order, words = np.argsort(codes, kind="stable"), "The rows are sorted by class"
+    with pytest.warns(UserWarning, match=words):
+        result = cross_validate(X[order], codes[order], cv=4)
+    assert words not in read_section(result, "Design").text
+    assert words in read_section(replace(result, warnings=()), "Design").text
 
 
 def test_subjects_are_shown_where_the_group_is_best():

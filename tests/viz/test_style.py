@@ -97,6 +97,7 @@ def assert_nothing_is_cut_off(figure):
 # -------------------------------------------------------------------- figures of all
 
 
+@pytest.mark.some(14)
 @figures_with("ax")
 def test_the_given_axes_are_used(kind, name):
     _, axes = plt.subplots(1, 2)
@@ -108,7 +109,7 @@ def test_the_given_axes_are_used(kind, name):
         plot(ax=3)
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("is_wordy", [False, True])
 @pytest.mark.parametrize(("kind", "name"), FIGURES)
 def test_nothing_is_cut_off(kind, name, is_wordy):
@@ -122,7 +123,7 @@ def test_nothing_is_cut_off(kind, name, is_wordy):
     assert_nothing_is_cut_off(plot(**options).figure)
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(6)
 @pytest.mark.parametrize(("kind", "name"), FIGURES)
 def test_legends_and_windows_are_what_is_asked_for(kind, name, monkeypatch):
     shown = []
