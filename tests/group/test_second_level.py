@@ -345,6 +345,7 @@ MORE = "More subjects make it smaller."
         (4, 0, "wilcoxon", "fdr", {"alternative": "two-sided", "alpha": 0.1}, "0.125"),
         (5, 0, "wilcoxon", "bonferroni", {}, "is 0.125"),  # 4 times 1 of 32
         (5, 0, "wilcoxon", "none", {}, "^$"),
+        (4, 0, "wilcoxon", "none", {"alpha": 0.0625}, "^$"),  # is just within reach
         (3, 2, "wilcoxon", "none", {}, "'none' is 0.0956,"),  # of ties; else 2 of 10
         (4, 4, "wilcoxon", "none", {}, "^$"),  # 2 of 70
         (4, 0, "t", "bonferroni", {}, "^$"),
