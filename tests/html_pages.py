@@ -1,6 +1,7 @@
 """Results of every kind, pages about them, and what stands on these."""
 
 import base64
+import inspect
 import io
 import re
 from functools import cache
@@ -8,8 +9,8 @@ from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
 
-from mvpa_kfda import report
 from mvpa_kfda.reports import sections
+from mvpa_kfda.reports.html import part
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.reports.summary import corrections_of
 from tests import build
@@ -30,12 +31,6 @@ def result_of(kind, n_permutations=39, **options):
     if kind in GROUPS:
         return GROUPS[kind]()
     return build.result(kind, n_permutations=n_permutations, **options)
-
-
-@cache
-def page_of(kind):
-    """Return the page about a result, made once."""
-    return report(result_of(kind))
 
 
 class Reader(HTMLParser):
@@ -93,6 +88,11 @@ def read_section(result, title, path=None):
     return Reader(section.html(result, corrections_of(result), path))
 
 
+def alternatives_in(reader):
+    """Return the words of the figures of pages for those who do not see them."""
+    return [attributes["alt"] for tag, attributes in reader.tags if tag == "img"]
+
+
 def images_in(reader):
     """Return the pixels of the figures of a page, and their alternative texts."""
     images = [attributes for tag, attributes in reader.tags if tag == "img"]
@@ -100,7 +100,7 @@ def images_in(reader):
     for image in images:
         data = image["src"].removeprefix("data:image/png;base64,")
         pixels.append(plt.imread(io.BytesIO(base64.b64decode(data))))
-    return pixels, [image["alt"] for image in images]
+    return pixels, alternatives_in(reader)
 
 
 def keep_sections(monkeypatch, *titles):
@@ -112,6 +112,30 @@ def keep_sections(monkeypatch, *titles):
 def draw_nothing(monkeypatch, instead=""):
     """Leave out the figures, for tests of what stands beside them."""
     monkeypatch.setattr(sections, "_draw", lambda *plot, **options: instead)
+
+
+class Blank:
+    """A view of nilearn that nothing is drawn in."""
+
+    width = height = 100
+    html = "<html><body></body></html>"
+
+    def __init__(self, *positional, **options):
+        self.positional, self.options = positional, options
+
+    def resize(self, width, height):
+        return self
+
+
+def draw_words(monkeypatch):
+    """Leave out the figures and views, but not the words for who does not see them."""
+
+    def draw(plot, alternative, caption="", **options):
+        inspect.signature(plot).bind(**options)
+        return part("figure", alternative, 1, "", caption)
+
+    monkeypatch.setattr(sections, "_draw", draw)
+    monkeypatch.setattr("nilearn.plotting.view_img", Blank)
 
 
 #: Attributes by which pages load something, without a click.

@@ -85,8 +85,8 @@ def copies(course, times=TIMES, n=5):
 def test_unequal_classes_are_measured_from_permuted_labels():
     rng, y = np.random.default_rng(0), np.repeat([0, 1], [60, 12])
     options = {"cv": 4, "sfreq": 40, "tmin": -0.2, "random_state": 0}
-    course = 6 * (bump(times=np.arange(-8, 24) / 40) - 0.5)
-    data = [rng.normal(size=(72, 6, 32)) for _ in range(5)]
+    course = 6 * (bump(times=np.arange(-8, 16) / 40) - 0.5)
+    data = [rng.normal(size=(72, 6, 24)) for _ in range(5)]
     for X in data:
         X[y == 1, :3] += course
     order = rng.permutation(72)
@@ -106,9 +106,8 @@ def test_unequal_classes_are_measured_from_permuted_labels():
     assert_allclose(latency.onset, onset, rtol=0, atol=1e-9)
     group = group_inference(results, "t", random_state=0)
     assert bootstrap_latency(group, **asked).onset == latency.onset
-    assert "the mean of permuted labels of each subject (mean 0.5" in methods_text(
-        latency
-    )
+    words = "the mean of permuted labels of each subject (mean 0.5"
+    assert words in methods_text(latency)
     with pytest.raises(ValueError, match=r"5 of 5 subjects lack\. Or pass baseline="):
         bootstrap_latency(without, **asked)
     bootstrap_latency(without, baseline=(-0.2, 0), **asked)
@@ -285,14 +284,6 @@ def test_difference_of_shifted_courses(paired):
         assert latency.n_subjects == 20
 
 
-def files(results, folder, pattern):
-    """Save results and return the paths."""
-    paths = [folder / pattern.format(i) for i in range(len(results))]
-    for result, path in zip(results, paths, strict=True):
-        result.save(path)
-    return paths
-
-
 # ------------------------------------------------------------------------- inputs
 
 
@@ -303,7 +294,7 @@ def a_group(**options):
 
 def test_files_and_groups_give_the_same(tmp_path):
     results = subjects()
-    paths = files(results, tmp_path, "sub-{:02d}.h5")
+    paths = build.saved_in(tmp_path, results)
     options = {"n_bootstraps": 100, "random_state": 0}
     wanted = bootstrap_latency(results, **options)
     group = a_group()
@@ -321,16 +312,14 @@ def test_lists_that_are_refused():
     others, numbers = subjects(seed=1), build.subjects("DecodingResult", 5)
     late = [a_result(each.scores, TIMES + 0.3) for each in others]
     thirds = [a_result(each.scores, chance=1 / 3) for each in others]
-    names, pairs = {"labels": ("words", "words")}, {"other": others[:7], "paired": True}
+    pairs = {"other": others[:7], "paired": True}
     for results, options, message in (
         (subjects(4), {}, r"over 4 subjects has too few .* 5 subjects"),
         (numbers, {}, r"Latencies are for scores over time .* Deco"),
         (a_group(other=others), {}, "compares two lists of subjects"),
         (a_group(), {"metric": "accuracy"}, "A GroupResult has its metric"),
-        (a_group(), {"subjects": ["a"]}, "A GroupResult has its metric"),
         (a_group(), {"other": []}, "A GroupResult has its metric"),
         (subjects(), {"labels": ("a", "b")}, "labels name results and other; pass oth"),
-        (subjects(), {"other": others} | names, "Invalid value for 'labels'"),
         (subjects(), pairs, "results has 8 and other 7"),
         (subjects(), {"other": late}, r"from 0\.200 to 0\.790 s instead of 60 time"),
         (subjects(), {"other": thirds}, "another chance level of 'accuracy'"),
@@ -344,12 +333,10 @@ def test_lists_that_are_refused():
     [
         ({"criterion": "max"}, "Invalid value for 'criterion'"),
         ({"fraction": 1.0}, "'fraction': 1.0. Allowed: a number above 0 and below 1"),
-        ({"fraction": 0}, "'fraction': 0. Allowed: a number above 0"),
         ({"level": 0.5}, "'level': 0.5. Allowed: a number above 0 and below 0.5"),
         ({"min_duration": -1}, "'min_duration': -1. Allowed"),
         ({"min_duration": 5.0}, "min_duration=5.0 s, here 500 samples, is longer"),
         ({"window": 0.1}, "'window': 0.1. Allowed: None, or a tuple of first and last"),
-        ({"window": (0.3, 0.1)}, "'window': .* Allowed: None, or a tuple"),
         ({"window": (3.0, 4.0)}, "No sample lies in window=.*-0.100 to 0.490 s"),
         ({"window": (0, 400)}, r"window=\(0\.0, 400\.0\) is far .* Times are in secon"),
         ({"window": (50, 250)}, "-0.100 to 0.490 s. Times are in seconds: 100 ms are"),
@@ -358,7 +345,6 @@ def test_lists_that_are_refused():
         ({"n_bootstraps": 10}, "'n_bootstraps': 10. Allowed: .* at least 100"),
         ({"confidence": 95}, "'confidence': 95. Allowed: a number above 0 and below"),
         ({"paired": True}, "paired=True compares with another list; pass other="),
-        ({"metric": "roc_auc"}, "roc_auc"),
     ],
 )
 def test_invalid_arguments(options, message):
@@ -403,10 +389,12 @@ def warnings_of(results, **options):
     return [str(each.message) for each in caught]
 
 
+BEFORE = (TIMES > -0.095) & (TIMES < -0.035)
+
+
 def test_noise_that_reaches_the_level_warns():
-    before = (TIMES > -0.095) & (TIMES < -0.035)
     results = copies(bump(height=0.2), n=6)
-    results[0] = a_result(results[0].scores + 0.45 * before)
+    results[0] = a_result(results[0].scores + 0.45 * BEFORE)
     (text,) = warnings_of(results)
     # The mean before 0 s is 0.075 k with k copies of the first, against 0.1.
     share = stats.binom.sf(1, 6, 1 / 6)
@@ -418,12 +406,8 @@ def test_noise_that_reaches_the_level_warns():
     assert warnings_of(results, min_duration=0.08) == []
     assert warnings_of(results, window=(-0.1, 0.4)) == []
     assert warnings_of(subjects()) == []
-
-
-def test_what_a_t_test_finds_before_0_s_does_not_warn():
-    """A share of `level` of the times is above it without any effect."""
-    before = (TIMES > -0.095) & (TIMES < -0.035)
-    results = [a_result(each.scores + 0.2 * before) for each in subjects()]
+    # By a t-test a share of `level` of the times is above it without any effect.
+    results = [a_result(each.scores + 0.2 * BEFORE) for each in subjects()]
     assert warnings_of(results, criterion="t", level=0.001) == []
     assert len(warnings_of(results)) == 1
 
@@ -512,22 +496,6 @@ def test_few_resamples_without_onset_do_not_warn(n_with, warned):
 # ------------------------------------------------------------- tables and figures
 
 
-def test_table():
-    latency = bootstrap_latency(subjects(), n_bootstraps=100, random_state=0)
-    table = latency.to_dataframe()
-    assert list(table.columns) == ["latency", "time", "low", "high", "without"]
-    assert_array_equal(table["time"], [latency.onset, latency.peak])
-    assert_array_equal(table[["low", "high"]].iloc[0], latency.onset_interval)
-    both = bootstrap_latency(subjects(), other=subjects(seed=1), n_bootstraps=100)
-    table = both.to_dataframe()
-    assert (
-        table["of"].tolist() == np.repeat(["difference", "first", "second"], 2).tolist()
-    )
-    assert table["time"][0] == both.onset
-    assert table["time"][2] == both.parts[0].onset
-    assert repr(both).startswith("<Difference in Latency: onset ")
-
-
 def bands(ax, words):
     """Return the ends of the bands that have these words in their label."""
     to_data = ax.transData.inverted()
@@ -564,7 +532,6 @@ def test_figure():
 def test_figure_and_words_of_two_lists():
     options = {"n_bootstraps": 100, "labels": ("words", "pictures"), "random_state": 0}
     both = bootstrap_latency(subjects(), other=subjects(seed=1), **options)
-    assert both.labels == ("words", "pictures")
     assert "differ between words and pictures?" in word_question(both)
     assert "difference in onset, words minus pictures, was" in methods_text(both)
     ax = both.plot()
@@ -577,11 +544,7 @@ def test_figure_and_words_of_two_lists():
     across = ax.get_xaxis_transform()
     bars = [line for line in ax.lines if line.get_linewidth() == 6]
     bars = [line for line in bars if len(line.get_xdata())]
-    expected = [
-        interval
-        for part in both.parts
-        for interval in (part.onset_interval, part.peak_interval)
-    ]
+    expected = [x for of in both.parts for x in (of.onset_interval, of.peak_interval)]
     assert_allclose([bar.get_xdata() for bar in bars], expected, rtol=0, atol=1e-12)
     first, _, second, _ = colors = [bar.get_color() for bar in bars]
     assert colors == [first, first, second, second]

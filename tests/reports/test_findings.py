@@ -70,6 +70,7 @@ COMPARED = [
 @pytest.mark.parametrize(("make", "method", "correction", "words"), COMPARED)
 def test_what_corrections_compare(make, method, correction, words):
     more = {"threshold": 0.25} if correction == "cluster" else {}
+    more |= {"n_permutations": 99} if make is build.group else {}
     body = check_text(make(method=method, correction=correction, **more))
     assert words in body
     assert ("threshold (p = 0.25)" in body) == (correction == "cluster")
@@ -84,8 +85,8 @@ def test_clusters_of_several_tests_are_told():
     assert "over which all tests exceeded" in methods_text(map_of, correction="tfce")
     assert "all tests" not in methods_text(map_of)
     assert "all tests" not in methods_text(build.result(), correction="cluster")
-    names = ["cluster-fdr", "cluster"]
-    group = build.group("GeneralizationResult", 5, "bootstrap", correction=names)
+    names, few = ["cluster-fdr", "cluster"], {"n_permutations": 99}
+    group = build.group("GeneralizationResult", 5, "bootstrap", correction=names, **few)
     assert group.parameters["n_tests"] == 2
     text = methods_text(group)
     assert f"{both}size was compared" in text

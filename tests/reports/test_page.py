@@ -15,10 +15,10 @@ from mvpa_kfda.utils.rounding import p_number
 from tests import build
 from tests.html_pages import (
     Reader,
+    alternatives_in,
     draw_nothing,
-    images_in,
+    draw_words,
     keep_sections,
-    page_of,
     read,
     result_of,
 )
@@ -67,7 +67,8 @@ def test_several_results_have_a_table_and_a_part_each(undrawn):
 
 def test_many_results_have_no_interactive_views(monkeypatch):
     keep_sections(monkeypatch, "Interactive view")
-    made = {name: build.result("DecodingResult", n_permutations=0) for name in "abcd"}
+    draw_words(monkeypatch)
+    made = dict.fromkeys("abcd", result_of("DecodingResult"))
     for n_more, left_out in ((0, False), (1, True)):
         named = dict([*made.items()][: 3 + n_more])
         page = report(named | {"map": result_of("VolumeResult")})
@@ -75,6 +76,8 @@ def test_many_results_have_no_interactive_views(monkeypatch):
         assert ("Interactive view" in titles) == (not left_out)
         words = read(page, "All results").text
         assert ("views are left out of pages about more than 4" in words) == left_out
+    words = read(report(made | {"e": result_of("DecodingResult")}), "All results").text
+    assert "left out" not in words
 
 
 def test_a_list_is_numbered_and_has_the_correction_that_is_asked_for(monkeypatch):
@@ -88,10 +91,10 @@ def test_a_list_is_numbered_and_has_the_correction_that_is_asked_for(monkeypatch
     assert page.title == "Decoding over time"
 
 
-def test_a_loaded_result_gives_the_same_page(tmp_path, monkeypatch):
-    result_of("group").save(tmp_path / "group.h5")
-    assert report(load_result(tmp_path / "group.h5")).html == page_of("group").html
-    keep_sections(monkeypatch, "Verification")
+def test_a_loaded_result_gives_the_same_page(tmp_path, undrawn):
+    group = result_of("group")
+    group.save(tmp_path / "group.h5")
+    assert report(load_result(tmp_path / "group.h5")).html == report(group).html
     of_file = report({"all": tmp_path / "group.h5"})
     assert "mvpa-kfda verify group.h5 DATA" in read(of_file, "Verification").texts
 
@@ -102,24 +105,24 @@ def test_a_loaded_result_gives_the_same_page(tmp_path, monkeypatch):
 HOSTILE = ["<b>x</b>", '"&<script>alert(1)</script>', "$\\frac$"]
 
 
-def test_names_from_data_and_titles_are_text(tmp_path, monkeypatch):
+def test_names_from_data_and_titles_are_text(tmp_path, undrawn):
     X, codes = build.trials((9, 9, 9), 4, 3)
     y = np.array(HOSTILE)[codes]
     result = decode_arrays(X, y, cv=3, n_permutations=19, random_state=0)
+    for title in ("<i>Title</i>", 'a "b" & c'):
+        report(result, tmp_path / "page.html", title, overwrite=True)
+        reader = Reader((tmp_path / "page.html").read_text("utf-8"))
+        assert "i" not in reader.kinds
+        assert title in reader.text
     reader = read(report(result, title="<i>Title</i>"))
     assert not {"b", "script"} & reader.kinds
     for name in HOSTILE:
         assert name in reader.text
-    draw_nothing(monkeypatch)
-    for title in ("<i>Title</i>", 'a "b" & c'):
-        report(result_of("latency"), tmp_path / "page.html", title, overwrite=True)
-        reader = Reader((tmp_path / "page.html").read_text("utf-8"))
-        assert "i" not in reader.kinds
-        assert title in reader.text
 
 
-def test_names_as_long_as_books_take_no_time():
+def test_names_as_long_as_books_take_no_time(monkeypatch):
     """Figures cut them: letter by letter they took minutes."""
+    keep_sections(monkeypatch, "Summary", "Scores", "Confusion", "Methods")
     result = build.result("TimeResult")
     long = [name * 100_000 for name in "ab"]
     started = time.process_time()
@@ -144,19 +147,14 @@ ONE = "latency"
 #: Results, options, and what is raised.
 REFUSED = [
     ([], {}, ValueError, "There are no results"),
-    ({}, {}, ValueError, "There are no results"),
     (3, {}, TypeError, "got int"),
     ([1], {}, TypeError, "Result 1 is no result but of type int"),
     ("result.h5", {}, FileNotFoundError, "There is no file result.h5"),
     ({1: None}, {}, TypeError, "name must be text; got 1"),
-    ({" ": None}, {}, TypeError, "name must be text"),
     (ONE, {"title": 3}, TypeError, "'title': 3"),
     (ONE, {"fname": "page.pdf"}, ValueError, r"ends in \.html"),
-    (ONE, {"fname": "page"}, ValueError, r"ends in \.html"),
-    (ONE, {"fname": "page.h5"}, ValueError, r"ends in \.html"),
     (ONE, {"fname": "no/page.html"}, FileNotFoundError, "does not exist"),
     (ONE, {"correction": "maximum"}, ValueError, "'correction'"),
-    (ONE, {"correction": ["max", 3]}, ValueError, "'correction'"),
 ]
 
 
@@ -190,6 +188,7 @@ def saved(tmp_path, monkeypatch):
 
 
 def test_the_command_writes_the_page_that_python_makes(saved, capsys, monkeypatch):
+    draw_words(monkeypatch)
     assert main(["report", "latency.h5", "--title", "Onsets & peaks"]) == 0
     assert capsys.readouterr().out == "Wrote latency.html\n"
     assert "Onsets &amp; peaks" in (saved / "latency.html").read_text("utf-8")
@@ -201,7 +200,7 @@ def test_the_command_writes_the_page_that_python_makes(saved, capsys, monkeypatc
     assert main(["report", "time.h5", "--correction", "fdr", "max"]) == 0
     text = (saved / "time.html").read_text("utf-8")
     expected = report(result_of("TimeResult"), correction=["fdr", "max"])
-    alternatives = images_in(read(expected, "Scores"))[1]
+    alternatives = alternatives_in(read(expected, "Scores"))
     assert len(alternatives) == 2
     assert all(escape(each) in text for each in alternatives)
 
@@ -217,18 +216,3 @@ def test_the_command_names_results_by_their_files(saved, capsys, undrawn):
     assert main(["report", "latency.h5", "sub/latency.h5"]) == 0
     text = Reader((saved / "report.html").read_text("utf-8")).text
     assert "sub/latency.h5" in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        (["none.h5"], "no such file: none.h5"),
-        (["*.nii"], "No file matches"),
-        (["single.h5", "--fname", "a.pdf"], "ends in .html"),
-        (["single.h5", "./single.h5", "--fname", "a.html"], "listed twice"),
-    ],
-)
-def test_the_command_refuses_in_one_line(saved, arguments, match, capsys):
-    assert main(["report", *arguments]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert match in line

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mvpa_kfda import __version__, group_inference, load_result
-from mvpa_kfda.cli.main import main
+from mvpa_kfda import __version__, group_inference, load_result, verify
 from mvpa_kfda.reports.verified import verification_html
 from tests import build
 
@@ -32,25 +31,23 @@ def test_reports_say_how_to_verify_and_what_was_found(saved):
     group = group_inference(saved, "sign-flip", "max", **options)
     assert "mvpa_kfda.verify(result, subjects)" in verification_html(group)
     group.save("group.h5")
-    files = [str(path) for path in saved]
+    subjects = [load_result(path) for path in saved]
 
     def said():
         return verification_html(load_result("group.h5"), "group.h5")
 
     assert "mvpa-kfda verify group.h5 DATA" in said()  # all have one name
     assert "has not been verified" in said()
-    assert main(["verify", "group.h5", *files]) == 0
-    assert "has not been verified" in said()
-    assert main(["verify", "group.h5", *files, "--record"]) == 0
+    verify(group, subjects).record("group.h5")
     assert "The result holds: all 3 positions and all 31 permutations" in said()
     assert f"by mvpa_kfda {__version__}" in said()
     edited(group).save("group.h5", overwrite=True)
     assert "has not been verified" in said()
-    assert main(["verify", "group.h5", *files, "--record"]) == 1
+    verify("group.h5", subjects).record("group.h5")
     assert "The result does NOT hold" in said()
     Path("group.verified.json").write_text("[" * 10_000)
     assert "cannot be read as JSON" in said()
-    result = load_result(saved[0])
+    result = subjects[0]
     assert "does not say of what data" in verification_html(replace(result, inputs={}))
     assert "mvpa-kfda verify result.h5 DATA" in verification_html(result, saved[0])
     inputs = result.inputs | {"files": ["words-epo.fif, 123 bytes"]}

@@ -27,7 +27,7 @@ def result_of(kind, n_permutations=39):
     return build.result(kind, n_permutations=n_permutations)
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("n_permutations", [39, 0])
 @pytest.mark.parametrize("kind", [*RESULTS, "regions"])
 def test_notebooks_show_facts_and_a_figure(kind, n_permutations):

@@ -7,6 +7,7 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mvpa_kfda import DecodingResult
+from mvpa_kfda.utils.rounding import rounded
 from mvpa_kfda.viz.null import largest_scores, plot_map_null, plot_null, quantile_of
 from tests import build
 from tests.build import artist, legend
@@ -99,7 +100,7 @@ def test_two_scores_on_their_permutations():
 
 @pytest.mark.parametrize("alpha", [0.05, 0.2])
 def test_maps_have_the_largest_score_of_each_permutation(alpha):
-    result = build.result(n_permutations=39)
+    result = build.result(n_permutations=39, scoring=["accuracy", "roc_auc"])
     ax, largest = plot_map_null(result, alpha=alpha), result.null.max(axis=1)
     assert_histogram(ax, largest)
     best = result.scores.max()
@@ -108,10 +109,40 @@ def test_maps_have_the_largest_score_of_each_permutation(alpha):
     assert any(f"{best:.3f} (p = {p:.3f})" in text for text in legend(ax))
     bound = quantile_of(largest, alpha)
     assert set(artist(ax, f"p ≤ {alpha:g} above").get_xdata()) == {bound}
-    assert (1 + np.sum(largest > bound)) / 40 <= alpha
-    assert (1 + np.sum(largest >= bound)) / 40 > alpha
-    kept = build.result("VolumeResult", null="stream").null_summaries["accuracy"]
-    full = build.result("VolumeResult")
-    assert_allclose(full.null_max, full.null.max(axis=1), rtol=1e-12)
-    assert_array_equal(largest_scores(full.null), full.null_max)
-    assert kept["n_permutations"] == 9
+    label = result.plot_null(metric="roc_auc").get_xlabel()
+    assert label == "ROC AUC, maximum over positions"
+    with pytest.raises(ValueError, match="'alpha': 2"):
+        result.plot_null(alpha=2)
+
+
+@pytest.mark.parametrize("null", ["full", "max", "stream"])
+def test_the_null_of_a_map_is_drawn_whatever_was_kept_of_it(null):
+    volume = build.result("VolumeResult", 0, 39, null=null)
+    full = build.result("VolumeResult", 0, 39).null
+    assert_allclose(volume.null_max, full.max(axis=1), rtol=1e-12)
+    assert_array_equal(largest_scores(full), full.max(axis=1))
+    ax = volume.plot_null(alpha=0.1)
+    p, best = np.nanmin(volume.pvalues("max")), np.nanmax(volume.scores)
+    assert f"observed, {rounded(best)} (p = {p:.2g})" in legend(ax)
+    assert f"p ≤ 0.1 above {rounded(np.sort(volume.null_max)[-4])}" in legend(ax)
+    assert heights(ax).sum() == 39
+
+
+def test_generalization_has_two_nulls():
+    result = build.result("GeneralizationResult", n_permutations=39)
+    ax = plot_map_null(result)
+    words = {"permuted labels", "permuted labels of the training trials alone"}
+    assert words < {*legend(ax)}
+    (drawn,) = [line for line in ax.lines if "second test" in line.get_label()]
+    assert drawn.get_xdata()[0] == result.second_scores["accuracy"].max()
+
+
+def test_what_is_above_the_line_is_significant():
+    rng = np.random.default_rng(0)
+    for n in [*range(1, 60), 99, 100]:
+        null, alpha = rng.integers(0, 13, n) / 12, rng.choice([0.01, 0.05, 0.1, 0.5])
+        bound = quantile_of(null, alpha)
+        for score in np.arange(-1, 15) / 12:
+            p = (1 + np.sum(null >= score)) / (1 + len(null))
+            above = bound is not None and score > bound
+            assert above == (p <= alpha + 1e-12)
