@@ -28,12 +28,12 @@ def files(tmp_path_factory):
 
 
 def test_the_group_is_tested_as_by_the_function(files, tmp_path, capsys):
-    words = "--method prevalence --correction max --n-permutations 5000"
+    words = "--method prevalence --correction max --n-permutations 500"
     made = run(tmp_path, "group", *files, *words.split())
     assert set(made) == {".h5", ".csv", ".png", "_null.png"}
     assert made[".h5"].name == "group_prevalence.h5"
     group = load_result(made[".h5"])
-    assert group == group_inference(files, n_permutations=5000, random_state=0)
+    assert group == group_inference(files, n_permutations=500, random_state=0)
     assert list(group.subjects) == [f"sub-0{k}" for k in range(1, 7)]
     table = pd.read_csv(made[".csv"])
     p = group.pvalues("max")
@@ -76,10 +76,10 @@ def test_options_of_tests_reach_the_function(files, tmp_path, capsys, undrawn):
 
 
 def test_maps_and_peaks_of_images(tmp_path, capsys, undrawn):
-    results = build.subjects("VolumeResult", n_permutations=19)
+    results = build.subjects("VolumeResult", n_permutations=9)
     for number, result in enumerate(results):
         result.save(tmp_path / f"sub-{number}.h5")
-    words = ["group", tmp_path / "sub-*.h5", "--n-permutations", 1999, "--alpha", 0.9]
+    words = ["group", tmp_path / "sub-*.h5", "--n-permutations", 199, "--alpha", 0.9]
     made = run(tmp_path / "out", *words)
     group = load_result(made[".h5"])
     for name, expected in (
@@ -93,33 +93,14 @@ def test_maps_and_peaks_of_images(tmp_path, capsys, undrawn):
     assert "Tested 12 voxels: 6 subjects" in capsys.readouterr().out
 
 
-def test_no_bound_is_said(tmp_path, capsys, undrawn):
-    rng = np.random.default_rng(0)
-    for number in range(5):
-        X = rng.normal(size=(20, 3, 2))
-        result = decode_arrays(X, Y, cv=5, n_permutations=19, random_state=0)
-        result.save(tmp_path / f"sub-{number}.h5")
-    run(tmp_path / "out", "group", tmp_path / "sub-*.h5")
-    assert "Prevalence: no bound, as a prevalence of 0" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("group nobody-*.h5", "No file matches the pattern 'nobody-*.h5'."),
-        ("group FIRST", "single subject"),
-        ("group FIRST FIRST", "are the same file"),
         ("group FIRST none.h5", "There is no file"),
-        ("group ALL --paired", "paired=True compares with another list"),
-        ("group ALL --alpha 5", "Invalid value for 'alpha': 5"),
         ("group ALL --method wilcox", "Did you mean wilcoxon?"),
-        ("group ALL --metric f1", "Invalid value for 'metric': 'f1'"),
-        ("group ALL --order 2", "order=2 is for"),
-        ("group ALL --method i-test --hypothesis some", "'some'"),
-        ("group ALL --other ALL", "method='sign-flip'"),
         ("report FIRST FIRST", "is listed twice"),
         ("report none.h5", "no such file: none.h5"),
-        ("methods none.h5", "no such file: none.h5"),
         ("verify FIRST", "The data are missing. List the files"),
         ("verify FIRST X.npz --bids-dir .", "no such file: X.npz"),
         ("verify FIRST FIRST --bids-dir .", "Use either DATA or --bids-dir, not both"),
