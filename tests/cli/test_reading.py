@@ -194,8 +194,9 @@ def test_confounds_are_averaged_within_blocks(
     kept["motion"] = [table["motion"][a:b].mean() for a, b in SPANS]
     options = {"groups": "run", "confounds": ["motion", "scanner"], "random_state": 0}
     options |= {"mask_img": "mask.nii.gz", "radius": 3.0}
+    options["process_mask_img"] = "few.nii.gz"
     expected = searchlight(means_of(data, SPANS), (kept, "label"), **options)
-    words = f"searchlight {words} --groups run {NONE} {SHORT} --confounds motion"
+    words = f"searchlight {words} --groups run {NONE} {SHORT} {FEW} --confounds motion"
     result = load_result(run(tmp_path / "out", f"{words} scanner")[".h5"])
     assert result.parameters["n_confounds"] == 2
     assert_array_equal(result.scores, expected.scores)
@@ -269,15 +270,15 @@ def as_fieldtrip(epochs):
 def test_epochs_of_eeglab_are_decoded_and_verified(tmp_path, epochs, undrawn):
     savemat(tmp_path / "words.set", as_eeglab(epochs))
     file, made = tmp_path / "words.set", tmp_path / "words.h5"
-    run(tmp_path, f"epochs {file} --step 0.1 --n-permutations 9")
+    run(tmp_path, f"epochs {file} --step 0.2 --n-permutations 2")
     result = load_result(made)
-    expected = decode_epochs(epochs, step=0.1, n_permutations=9, random_state=0)
+    expected = decode_epochs(epochs, step=0.2, n_permutations=2, random_state=0)
     assert_allclose(result.scores, expected.scores, rtol=1e-12)
     assert_array_equal(result.classes, expected.classes)
     assert_allclose(result.times, expected.times, rtol=1e-9, atol=1e-12)
     assert call(f"verify {made} {file}") == 0
     assert call(f"rerun {made} {file} --out {tmp_path}") == 0
-    words = f"generalize {file} --test-epochs {file} --same-trials True --step 0.1"
+    words = f"generalize {file} --test-epochs {file} --same-trials True --step 0.2"
     assert call(f"{words} {NONE} --out {tmp_path}") == 0
     (made,) = tmp_path.glob("*_generalization.h5")
     for command in ("verify", f"rerun --out {tmp_path}"):
