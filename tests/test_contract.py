@@ -1298,7 +1298,6 @@ def test_landmarks_of_kernels_are_not_averaged_for_other_times(entry):
 
 
 KERNELS = {"0.05": RBF(0.05), "rbf": "rbf", "poly": Polynomial(2), "W": CHAIN}
-REGS = {"fixed": 0.3, "tuned": TUNED, "auto": "auto"}
 
 
 @pytest.mark.some(22)
@@ -1307,13 +1306,13 @@ REGS = {"fixed": 0.3, "tuned": TUNED, "auto": "auto"}
     build.every_pair(
         [
             each
-            for each in product(AVERAGING, KERNELS, REGS, [None, 2])
+            for each in product(AVERAGING, KERNELS, CHOOSING, [None, 2])
             if each[0] in MAPS or each[-1] is None
         ]
     ),
 )
 def test_all_landmarks_are_exact(name, kernel, reg, average):
-    entry, kernel, reg = AVERAGING[name], KERNELS[kernel], REGS[reg]
+    entry, kernel, reg = AVERAGING[name], KERNELS[kernel], CHOOSING[reg]
     options = {"kernel": kernel, "reg": reg, "cv": CV, "average": average}
     options |= {"n_permutations": 3, "random_state": 0}
     exact = entry(DATA, NAMES, **options)
