@@ -217,6 +217,8 @@ def test_commands_are_the_functions(inside, tmp_path, capsys, words, undrawn):
     table, scored = pd.read_csv(files[".csv"]), expected.scalar_metrics
     assert list(table.columns)[-len([*scored, *corrected]) :] == [*scored, *corrected]
     printed = capsys.readouterr().out
+    if not len(expected.classes):
+        said.append(f"values from {expected.y.min():g} to {expected.y.max():g}")
     assert all(each in printed for each in said)
     assert f" {expected.scores.max():.3f} " in line_of(printed, "Found: highest ")
     if corrected:
@@ -294,6 +296,7 @@ def test_outputs_are_named_after_the_file_and_replaced(tmp_path, epochs, undrawn
         ("epochs average-ave.fif", "average-ave.fif is not a file of epochs"),
         ("epochs raw.set", "raw.set holds no epochs, .* continuous recording"),
         ("epochs bad.set", "bad.set is not a file of epochs .*EEGLAB epochs"),
+        ("epochs text.mat", "text.mat is not a file of epochs"),
         ("epochs two.mat", "two.mat .*it holds several variables, 'a', 'b'"),
         ("words --kernel rbff", r"Did you mean rbf\?$"),
         ("words --reg __import__('os')", "Invalid value for 'reg': .__import__"),
@@ -549,6 +552,7 @@ def test_drifts_of_fmriprep_take_the_place_of_others(
         ("--fmriprep motion --n-compcor 3", "n_compcor=3 is for --fmriprep"),
         ("--fd-threshold 0.3", "--fd-threshold tunes confounds of fMRIPrep. Add"),
         ("--fmriprep scrub --fd-threshold 0.01", "leaves no scan. Raise"),
+        ("--conditions bee", "conditions names 'bee', which no trial_type is"),
         ("--confound-columns x", "Add --confounds TABLE, or leave it out"),
         ("--fmriprep motion --confounds EVENTS", "either --fmriprep or"),
         (

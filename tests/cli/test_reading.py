@@ -76,6 +76,7 @@ JOINED = "searchlight first.nii.gz second.nii --labels"
         ("searchlight text.nii.gz --labels labels.tsv", "'text.nii.gz' is no image"),
         ("searchlight . --labels labels.tsv", "is no file"),
         (BOLD.replace("bold", "cut"), "data of cut.nii.gz cannot be read"),
+        (f"{BOLD} {SHORT}".replace("bold", "cut"), "data of cut.nii.gz cannot"),
         (BOLD.replace("bold", "single"), "is a single image"),
         (BOLD.replace("--", "other.nii.gz --"), "on another grid"),
         ("searchlight bold.nii.gz --labels labels.txt", "must be .* name ends in"),

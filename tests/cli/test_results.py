@@ -28,7 +28,7 @@ def files(tmp_path_factory):
     return sorted(folder.glob("sub-*/result.h5"))
 
 
-def test_the_group_is_tested_as_by_the_function(files, tmp_path, capsys):
+def test_the_group_is_tested_as_by_the_function(files, tmp_path, capsys, monkeypatch):
     words = "--method prevalence --correction max --n-permutations 500"
     made = run(tmp_path, "group", *files, *words.split())
     assert set(made) == {".h5", ".csv", ".png", "_null.png"}
@@ -45,6 +45,9 @@ def test_the_group_is_tested_as_by_the_function(files, tmp_path, capsys):
     share = int(100 * np.nanmax(group.gamma_0) + 1e-9)  # rounded down: it is a bound
     assert f"Prevalence: more than 0.{share:02d} of the population" in text
     assert "_null.png" in text
+    monkeypatch.setattr(type(group), "gamma_0", np.full(5, np.nan))
+    said = "Prevalence: no bound, as a prevalence of 0 is not rejected anywhere"
+    assert said in [*output.word_group(group)]
 
 
 def test_every_correction_has_a_figure_and_a_line(files, tmp_path, capsys):
@@ -102,6 +105,7 @@ def test_maps_and_peaks_of_images(tmp_path, capsys, monkeypatch):
         ("group FIRST none.h5", "There is no file"),
         ("group ALL --method wilcox", "Did you mean wilcoxon?"),
         ("report FIRST FIRST", "is listed twice"),
+        ("methods none.h5", "no such file: none.h5"),
         ("report none.h5", "no such file: none.h5"),
         ("verify FIRST", "The data are missing. List the files"),
         ("verify FIRST X.npz --bids-dir .", "no such file: X.npz"),
