@@ -113,8 +113,8 @@ sys.exit(main(["epochs", "absent-epo.fif"]) if status == 0 else status)
 
 
 HELP = {
-    "epochs": "--y --correction roc_auc tfce polynomial --train-on --sensors --smooth",
-    "generalize": "--test-epochs --null --same-trials --confounds",
+    "epochs": "--y --correction roc_auc tfce polynomial --sensors --smooth 1000)",
+    "generalize": "--test-epochs --train-on --null --same-trials --confounds",
     "searchlight": "--radius --process-mask-img --drop --resume --labels .check tfce",
     "regions": "--labels-img --lut --mask-img --average-blocks",
     "betas": "--events --fmriprep --hrf-model --t-r lsa ar1",
