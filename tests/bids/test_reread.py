@@ -62,14 +62,22 @@ def test_the_lines_of_eeg_verify(eeg, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["--estimate lss --radius 4 --keep-betas", "--estimate blocks --analysis regions"],
+    "several",
+    [
+        # Trials of the second one are those that the first one keeps.
+        ["--estimate lss --radius 4 --keep-betas", "--estimate lss --analysis regions"],
+        ["--estimate blocks --analysis regions"],
+    ],
+    ids=["kept", "blocks"],
 )
-def test_the_line_of_fmri_verifies(fmri, monkeypatch, capsys, words):
-    assert fmri.run(f"{words} --confounds none --participant-label 01") == 0
+def test_the_lines_of_fmri_verify(fmri, monkeypatch, capsys, several):
+    for words in several:
+        assert fmri.run(f"{words} --confounds none --participant-label 01") == 0
     monkeypatch.chdir(fmri.out)
-    (line,) = lines_of(fmri)
-    assert run_line(line, "--n-cells", "3") == 0, capsys.readouterr()
+    lines = lines_of(fmri)
+    assert len(lines) == len(several)
+    for line in lines:
+        assert run_line(line, "--n-cells", "3") == 0, capsys.readouterr()
 
 
 EDITED = {
