@@ -54,32 +54,13 @@ def write_eeg(
                 for number in loud:
                     data[0, round(onsets[number] * 50) + 3] = 100e-6
                 raw = mne.io.RawArray(data, info, verbose="error")
-                raw.set_annotations(
-                    mne.Annotations([*onsets, 14.0], 0.1, [*kinds, "button"])
-                )
-                path = BIDSPath(
-                    subject=subject,
-                    task=task,
-                    **({"session": f"{run}"} if in_sessions else {"run": run}),
-                    datatype="eeg",
-                    root=root,
-                )
-                write_raw_bids(
-                    raw,
-                    path,
-                    format="BrainVision",
-                    allow_preload=True,
-                    overwrite=True,
-                    verbose="error",
-                )
+                events = mne.Annotations([*onsets, 14.0], 0.1, [*kinds, "button"])
+                raw.set_annotations(events)
+                part = {"session": f"{run}"} if in_sessions else {"run": run}
+                path = BIDSPath(subject, task=task, datatype="eeg", root=root, **part)
+                how = {"format": "BrainVision", "allow_preload": True}
+                write_raw_bids(raw, path, overwrite=True, verbose="error", **how)
     return root
-
-
-def labels_of(root, subject, task):
-    """Return the labels of the stimuli of every run, in order."""
-    files = sorted((root / f"sub-{subject}" / "eeg").glob(f"*task-{task}_*events.tsv"))
-    tables = [pd.read_csv(path, sep="\t") for path in files]
-    return [t["trial_type"][t["trial_type"] != "button"].to_numpy() for t in tables]
 
 
 #: Channels along the midline, whose positions are nowhere, and others in a plane.
@@ -127,17 +108,16 @@ def describe(root, name=None):
     (root / "dataset_description.json").write_text(json.dumps(content))
 
 
+def write_table(table, path):
+    """Write a table as BIDS has them."""
+    table.to_csv(path, sep="\t", index=False, na_rep="n/a")
+
+
 def write_fmri(
-    raw,
-    derived,
-    subjects=("01", "02"),
-    n_runs=3,
-    spaces=(SPACE,),
-    seed=0,
-    shape=(6, 6, 5),
+    raw, derived, subjects=("01", "02"), n_runs=3, spaces=(SPACE,), shape=(6, 6, 5)
 ):
     """Write events, and BOLD runs with masks and confounds as fMRIPrep names them."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     describe(raw)
     describe(derived, "fMRIPrep")
     n_scans, t_r = 60, 2.0
@@ -146,19 +126,13 @@ def write_fmri(
             stem = f"sub-{subject}_task-objects_run-{run}"
             onsets = 4.0 + 12 * np.arange(8)
             kinds = rng.permutation(np.repeat(["cat", "dog"], 4))
-            events = pd.DataFrame(
-                {"onset": onsets, "duration": 4.0, "trial_type": kinds}
-            )
+            columns = {"onset": onsets, "duration": 4.0, "trial_type": kinds}
+            events = pd.DataFrame(columns)
             events.loc[8] = [100.0, 1.0, "button"]
             events["rt"] = [*rng.random(8).round(3), np.nan]
             for root in (raw, derived):
                 (root / f"sub-{subject}" / "func").mkdir(parents=True, exist_ok=True)
-            events.to_csv(
-                raw / f"sub-{subject}" / "func" / f"{stem}_events.tsv",
-                sep="\t",
-                index=False,
-                na_rep="n/a",
-            )
+            write_table(events, raw / f"sub-{subject}" / "func" / f"{stem}_events.tsv")
             data = rng.normal(100, 1, (*shape, n_scans))
             for onset, kind in zip(onsets, kinds, strict=True):
                 first = int((onset + 4) / t_r)
@@ -167,12 +141,7 @@ def write_fmri(
             for space in spaces:
                 _write_bold(folder, f"{stem}_space-{space}", data, t_r)
             confounds = with_derivatives(rng.normal(size=(n_scans, 6)))
-            confounds.to_csv(
-                folder / f"{stem}_desc-confounds_timeseries.tsv",
-                sep="\t",
-                index=False,
-                na_rep="n/a",
-            )
+            write_table(confounds, folder / f"{stem}_desc-confounds_timeseries.tsv")
             (folder / f"{stem}_desc-confounds_timeseries.json").write_text("{}")
     return derived
 
@@ -189,9 +158,9 @@ def with_derivatives(motion):
     return table
 
 
-def add_confounds(derived, seed=0):
+def add_confounds(derived):
     """Add components, cosines and measures of motion to the confounds of all runs."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     for path in sorted(derived.rglob("*confounds_timeseries.tsv")):
         table = pd.read_csv(path, sep="\t")
         n = len(table)
@@ -201,7 +170,7 @@ def add_confounds(derived, seed=0):
         table["cosine00"] = np.cos(np.pi * (np.arange(n) + 0.5) / n)
         table["framewise_displacement"] = np.where(np.arange(n) % 20 == 9, 0.4, 0.1)
         table["std_dvars"] = np.where(np.arange(n) % 30 == 5, 1.4, 1.0)
-        table.to_csv(path, sep="\t", index=False, na_rep="n/a")
+        write_table(table, path)
         of_all = {"Method": "aCompCor", "Mask": "combined", "Retained": True}
         meta = {f"a_comp_cor_0{k}": of_all for k in range(3)}
         path.with_suffix(".json").write_text(json.dumps(meta))

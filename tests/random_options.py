@@ -30,7 +30,6 @@ from mvpa_kfda import (
 
 N, P, T = 24, 4, 4
 NEAR = np.abs(np.subtract.outer(np.arange(P), np.arange(P))) <= 1
-LINEAR_ONLY = ("ledoit_wolf", "oas")
 KERNELS = ["linear", "linear", "linear", "linear", RBF(), RBF(0.1), Polynomial(2)]
 KERNELS += [EmpiricalMap("rbf"), GraphSmooth(NEAR), laplacian_kernel]
 PENALTIES = [

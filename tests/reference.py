@@ -430,7 +430,7 @@ def regress(K_train, K_rows, T, lam):
     """Ridge regression with a free intercept: predictions (n_rows, q) of ``T``."""
     K_c = center(K_train, K_train)
     mean = T.mean(axis=0)
-    dual = solve(K_c + lam * np.eye(len(K_c)), T - mean)
+    dual = np.linalg.solve(K_c + lam * np.eye(len(K_c)), T - mean)
     return center(K_rows, K_train) @ dual + mean
 
 

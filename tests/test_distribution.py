@@ -65,10 +65,7 @@ def copied(tmp_path):
     [
         ("mvpa_kfda/__init__.py", r"0\.1\.0\.dev0", "0.2.0", "CITATION.cff version"),
         ("codemeta.json", '"MEG", ', "", "codemeta.json keywords"),
-        ("codemeta.json", "exact|Exact", "Fast", "codemeta.json description"),
-        ("CITATION.cff", "license: .*", "license: MIT", "CITATION.cff license"),
         ("CITATION.cff", "name: mvpa.*", "name: Me", "setup.cfg author"),
-        ("CITATION.cff", r"\Z", "url: https://a.org\n", "setup.cfg Documentation"),
         ("CITATION.cff", r"\Z", "doi: 10.5281/zenodo.1\n", "codemeta.json identifier"),
         (
             "setup.cfg",
@@ -76,23 +73,10 @@ def copied(tmp_path):
             "",
             "setup.cfg: Python 3.10, 3.11, 3.13",
         ),
-        (
-            "setup.cfg",
-            r"(?<=requires = )>=3\.10",
-            ">=3.11",
-            "setup.cfg python_requires",
-        ),
         (".github/workflows/tests.yml", ', "3.14"', "", "tests.yml: "),
         (".github/workflows/tests.yml", "@[0-9a-f]{40}", "@v7", "tests.yml: actions/"),
-        (".github/workflows/tests.yml", "# v7", "# v6", "tests.yml: actions/checkout"),
         ("doc/paper/paper.md", "^# Summary", "# Abstract", "paper.md: "),
         ("doc/paper/paper.md", r"@Hanke2009", "@Hanke2010", "paper: Hanke2009"),
-        (
-            "doc/paper/paper.md",
-            r"speed\.png",
-            "fast.png",
-            "paper.md: there is no figure",
-        ),
     ],
 )
 def test_what_does_not_agree_is_found(copied, name, pattern, new, fault):
@@ -257,21 +241,12 @@ def test_release_uploads_without_a_password():
     assert "secrets." not in str(jobs)
 
 
-@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
-def test_issue_form_is_one(path):
-    form = read_yaml(path)
-    assert {"name", "description", "body"} <= set(form)
-    ids = [field["id"] for field in form["body"]]
-    assert len(ids) == len(set(ids)) > 0
-    for field in form["body"]:
-        assert field["type"] == "textarea"
-        assert field["attributes"]["label"]
-
-
-def test_report_of_a_bug_asks_for_the_system():
+def test_forms_of_issues_have_fields_of_their_own_and_ask_for_the_system():
+    for path in FORMS:
+        ids = [field["id"] for field in read_yaml(path)["body"]]
+        assert len(ids) == len(set(ids)) > 0
     form = (ROOT / ".github" / "ISSUE_TEMPLATE" / "bug.yml").read_text("utf-8")
     assert "mvpa-kfda sys-info" in form
-    assert "mvpa_kfda.sys_info()" in form
 
 
 def test_hooks_are_lines_of_the_checks():

@@ -132,31 +132,29 @@ def is_protocol(found):
     return getattr(found, "_is_protocol", False)
 
 
-class WithoutTypes(ast.NodeTransformer):
-    """Leaves out what only type checkers see."""
-
-    def visit_If(self, node):
-        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            return node.orelse
-        return node
+@cache
+def nodes_of(path):
+    """Return the syntax tree of a module as a list, the module itself first."""
+    return list(ast.walk(ast.parse(path.read_text())))
 
 
 def imported_packages():
     """Third-party packages that the package imports, at any depth of its code."""
     packages = set()
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(WithoutTypes().visit(ast.parse(path.read_text()))):
-            if isinstance(node, ast.Import):
+    for path in FILES:
+        nodes = nodes_of(path)
+        typed = {  # what only type checkers see
+            id(each)
+            for node in nodes
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for each in ast.walk(node)
+        }
+        for node in nodes:
+            if isinstance(node, ast.Import) and id(node) not in typed:
                 packages |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                packages.add(node.module.partition(".")[0])
+            elif isinstance(node, ast.ImportFrom) and id(node) not in typed:
+                packages |= {node.module.partition(".")[0]} if not node.level else set()
     return packages - set(sys.stdlib_module_names)
-
-
-@cache
-def nodes_of(path):
-    """Return the syntax tree of a module as a list, the module itself first."""
-    return list(ast.walk(ast.parse(path.read_text())))
 
 
 # ------------------------------------------------------------------------- imports

@@ -144,28 +144,6 @@ def test_centroid_rule_equals_score_rule(counts, p, kernel):
 
 @shapes
 @kernels
-def test_basis_keeps_the_geometry(counts, p, kernel):
-    """Coordinates have the inner products of the centred kernel, nothing lost."""
-    X, _ = features(counts, p)
-    K_train, K_test = kernel(X[12:], X[12:]), kernel(X[:12], X[12:])
-    K_c = reference.center(K_train, K_train)
-    B = reference.training_basis(K_c)
-    Z, Z_test = K_c @ B, reference.center(K_test, K_train) @ B
-    n = len(K_train)
-    mean = np.full((n, n), 1 / n)
-    expected = K_train - mean @ K_train - K_train @ mean + mean @ K_train @ mean
-    # The basis leaves out directions below the rounding error of the spectrum.
-    tolerance = 1e-8 * np.abs(K_train).max()
-    assert_allclose(Z @ Z.T, expected, rtol=0, atol=tolerance)
-    mean_test = np.full((12, n), 1 / n)
-    expected = (K_test - mean_test @ K_train) @ (np.eye(n) - mean)
-    assert_allclose(Z_test @ Z.T, expected, rtol=0, atol=tolerance)
-    assert Z.shape[1] <= n - 1
-    assert_allclose(Z.mean(axis=0), np.zeros(Z.shape[1]), rtol=0, atol=1e-8)
-
-
-@shapes
-@kernels
 def test_solves_the_dual_eigenproblem(counts, p, kernel):
     """The lecture-notes form: M a = alpha (N + lambda K_c) a on dual coefficients.
 

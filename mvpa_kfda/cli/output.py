@@ -316,7 +316,8 @@ def word_group(result):
     for text in result.worded_subject_warnings:
         yield f"Warning: {text}"
     if _in_brain(result) and (result.pvalues() <= result.alpha).any():
-        yield result.peaks().head(MOST_PEAKS).to_string(index=False)
+        peaks = result.peaks().head(MOST_PEAKS)
+        yield from peaks.to_string(index=False).split("\n")
 
 
 # ------------------------------------------------------------------------------- betas

@@ -16,7 +16,9 @@ OPTIONS = {name: keys_of(name) for name in LEVELS}
 
 def test_the_file_of_a_run_repeats_it(epochs, tmp_path, capsys):
     words = "--by 'rt > 0.5' --where 'rt > 0' --picks Cz Pz --reg 0.1 1 --average 2"
-    assert epochs.run(f"{words} --no-average-test --tmin 0.1 --desc rt") == 0
+    assert (
+        epochs.run(f"{words} --no-average-test --tmin 0.1 --resample 10 --desc rt") == 0
+    )
     result = epochs.result("sub-01_task-faces_desc-rt")
     assert result.parameters["reg"]["grid"] == [0.1, 1.0]
     config = epochs.out / "participant_desc-rt_config.toml"
@@ -37,7 +39,7 @@ def test_the_file_of_a_run_repeats_it(epochs, tmp_path, capsys):
         "[participant]\nn-permutations = 9\nn_jobs = 1\nreg = 0.3\n"
         '[group]\nmethod = "t"\ncorrection = "none"\n'
     )
-    other = Study(epochs.root, tmp_path / "other", ("--config", mine))
+    other = Study(epochs.root, tmp_path / "other", ("--resample", 10, "--config", mine))
     assert other.run("--scoring accuracy") == 0
     result = other.result()
     assert (result.scoring, result.n_permutations) == (["accuracy"], 9)

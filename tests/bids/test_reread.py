@@ -32,11 +32,12 @@ def run_line(line, *more):
 def test_the_lines_of_eeg_verify(eeg, monkeypatch, capsys):
     words = "--run 1 2 --reject eeg=60e-6 --tmin -0.1"
     assert eeg.run(words) == 0
-    assert eeg.run(f"{words} --analysis generalization --resample 25") == 0
+    only = "--participant-label 01 --resample 25"
+    assert eeg.run(f"{words} --analysis generalization {only}") == 0
     assert eeg.run("--method t --desc time", level="group") == 0
     monkeypatch.chdir(eeg.out)
     lines = lines_of(eeg)
-    assert len(lines) == 5
+    assert len(lines) == 4
     assert lines[0] == "mvpa-kfda verify group/group_task-faces_desc-time_decoding.h5"
     for line in lines:
         assert run_line(line, "--n-cells", "3") == 0, capsys.readouterr()
@@ -60,14 +61,21 @@ def test_the_lines_of_eeg_verify(eeg, monkeypatch, capsys):
     assert "the data are other ones" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("estimate", ["lss", "blocks"])
-def test_the_lines_of_fmri_verify(fmri, monkeypatch, capsys, estimate):
-    words = f"--estimate {estimate} --confounds none --participant-label 01"
-    assert fmri.run(f"{words} --radius 4 --keep-betas") == 0
-    assert fmri.run(f"{words} --analysis regions") == 0
+@pytest.mark.parametrize(
+    "several",
+    [
+        # Trials of the second one are those that the first one keeps.
+        ["--estimate lss --radius 4 --keep-betas", "--estimate lss --analysis regions"],
+        ["--estimate blocks --analysis regions"],
+    ],
+    ids=["kept", "blocks"],
+)
+def test_the_lines_of_fmri_verify(fmri, monkeypatch, capsys, several):
+    for words in several:
+        assert fmri.run(f"{words} --confounds none --participant-label 01") == 0
     monkeypatch.chdir(fmri.out)
     lines = lines_of(fmri)
-    assert len(lines) == 2
+    assert len(lines) == len(several)
     for line in lines:
         assert run_line(line, "--n-cells", "3") == 0, capsys.readouterr()
 

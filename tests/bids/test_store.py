@@ -240,9 +240,8 @@ def test_files_of_runs_that_were_stopped_or_of_other_options_do_not_stay(
 # ------------------------------------------------------------------------- kept images
 
 
-@pytest.mark.parametrize("estimate", ["lss", "blocks"])
-def test_kept_images_of_trials_are_read_again(fmri, capsys, monkeypatch, estimate):
-    words = f"--participant-label 01 --estimate {estimate}"
+def test_kept_images_of_trials_are_read_again(fmri, capsys, monkeypatch):
+    words = "--participant-label 01 --n-permutations 0"
     words += " --where \"rt > 0 and trial_type != 'button'\""
     more = f"{words} --analysis regions --train-on 'onset < 50' --desc"
     assert fmri.run(f"{more} anew") == 0

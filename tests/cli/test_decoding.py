@@ -3,6 +3,7 @@
 import re
 import shlex
 import signal
+from pathlib import Path
 
 import mne
 import nibabel
@@ -14,7 +15,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 
 from mvpa_kfda import (
-    RBF,
     DegreesOfFreedom,
     GraphSmooth,
     Nystrom,
@@ -26,6 +26,7 @@ from mvpa_kfda import (
     single_trial_betas,
 )
 from mvpa_kfda.cli import output
+from mvpa_kfda.cli.decoding import _stem
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from mvpa_kfda.utils.parallel import WorkersLostError
 from tests import bids_data
@@ -55,21 +56,22 @@ def line_of(printed, start):
 
 # ----------------------------------------------------- the numbers are those of Python
 
-OF_EPOCHS = "--y condition --groups block --window 0.06 --step 0.04 --kernel rbf"
+OF_EPOCHS = "--y condition --groups block --window 0.06 --step 0.1 --kernel rbf"
 OF_EPOCHS += " --reg 0.7 --scoring roc_auc accuracy --random-state 4 --n-jobs 1"
-OPTIONS = {"groups": "block", "window": 0.06, "step": 0.04, "kernel": "rbf"}
+OPTIONS = {"groups": "block", "window": 0.06, "step": 0.1, "kernel": "rbf"}
 OPTIONS |= {"reg": 0.7, "scoring": ["roc_auc", "accuracy"], "random_state": 4}
 SHORT_EPOCHS = "epochs words-epo.fif --step 0.2 --n-permutations 2 --groups block"
-TWO = "generalize words-epo.fif --step 0.1 --n-permutations 9"
+TWO = "generalize words-epo.fif --step 0.2 --n-permutations 4"
 EVERY_THIRD = f"trial not in {[*range(0, 200, 3)]}"
 IN_MASK = {"mask_img": "mask.nii.gz", "radius": 3.0}
+IN_FEW = IN_MASK | {"process_mask_img": "few.nii.gz"}
 ODD = {"train_on": "odd == 1", "n_permutations": 9}
 ATLAS = {"labels_img": "atlas.nii.gz", "mask_img": "centres.nii.gz"}
-CHOSEN = f"{BOLD} --groups run --mask-img mask.nii.gz --radius 3 {FEW} --n-permutations"
+CHOSEN = f"{BOLD} --mask-img mask.nii.gz --radius 3 {FEW} --n-permutations 4"
 ANY = {"any": ["face", "house"], "none": "rest"}
 
 
-def of_epochs(function, y=None, **options):
+def of_epochs(function=decode_epochs, y=None, **options):
     """Return what a function gives for the file of epochs."""
     if "test_epochs" in options:
         options["test_epochs"] = read(options["test_epochs"])
@@ -77,64 +79,40 @@ def of_epochs(function, y=None, **options):
 
 
 def short(**options):
-    options = {"step": 0.2, "n_permutations": 2, "groups": "block"} | options
-    return of_epochs(decode_epochs, **options)
+    return of_epochs(**{"step": 0.2, "n_permutations": 2, "groups": "block"} | options)
 
 
 def of_two(**options):
-    return of_epochs(generalize_epochs, step=0.1, n_permutations=9, **options)
+    return of_epochs(generalize_epochs, step=0.2, n_permutations=4, **options)
 
 
-def of_images(function, images=None, table="labels.tsv", label="label", **options):
-    """Return what a function gives for the image, without rest unless it is given."""
-    if images is None:
-        images, table = kept_bold(), pd.read_csv(table, sep="\t")[KEEP]
+def of_images(function, kept=True, label="label", **options):
+    """Return what a function gives for the image, without rest or with it."""
+    images, table = kept_bold(), pd.read_csv("labels.tsv", sep="\t")[KEEP]
+    if not kept:
+        images, table = nibabel.load("bold.nii.gz"), "labels.tsv"
     return function(images, (table, label), **{"random_state": 0} | options)
 
 
 #: Words of a command -> what it gives, the name of its files, and what it says.
 CASES = {
-    f"epochs words-epo.fif {OF_EPOCHS} --n-permutations 30 --correction fdr": (
-        lambda: of_epochs(decode_epochs, "condition", n_permutations=30, **OPTIONS),
+    f"epochs words-epo.fif {OF_EPOCHS} --n-permutations 9 --correction fdr": (
+        lambda: of_epochs(y="condition", n_permutations=9, **OPTIONS),
         *("words", "60 trials, 3 classes, 16 channels, "),
     ),
-    f"{SHORT_EPOCHS} --picks 0 1 2": (
-        lambda: short(picks=[0, 1, 2]),
-        *("words", "3 channels"),
-    ),
-    f"epochs words-epo.fif --sensors adjacency --groups block --step 0.08 "
-    f"--n-permutations 50 --train-on '{EVERY_THIRD}'": (
-        lambda: of_epochs(
-            decode_epochs,
-            train_on=EVERY_THIRD,
-            groups="block",
-            sensors="adjacency",
-            step=0.08,
-            n_permutations=50,
-        ),
+    f"{SHORT_EPOCHS} --sensors adjacency --train-on '{EVERY_THIRD}'": (
+        lambda: short(train_on=EVERY_THIRD, sensors="adjacency"),
         *("words_train_on_sensors", "16 sensors x "),
     ),
-    "epochs words-epo.fif --task regression --y rt --groups block --n-permutations 99 "
-    "--scoring pearsonr r2": (
-        lambda: of_epochs(
-            decode_epochs,
-            "rt",
-            task="regression",
-            groups="block",
-            scoring=["pearsonr", "r2"],
-            n_permutations=99,
-        ),
+    f"{SHORT_EPOCHS} --task regression --y rt --scoring pearsonr r2": (
+        lambda: short(y="rt", task="regression", scoring=["pearsonr", "r2"]),
         *("words_regression", "(chance 0.000; mean of permuted values "),
     ),
-    f"generalize words-epo.fif {OF_EPOCHS} --n-permutations 200 --null max": (
+    f"generalize words-epo.fif {OF_EPOCHS} --n-permutations 20 --null max": (
         lambda: of_epochs(
-            generalize_epochs, "condition", n_permutations=200, null="max", **OPTIONS
+            generalize_epochs, "condition", n_permutations=20, null="max", **OPTIONS
         ),
         *("words_generalization", " training times x "),
-    ),
-    f"{TWO} --train-on 'block < 4'": (
-        lambda: of_two(train_on="block < 4"),
-        *("words_train_on_generalization", "times, tested on 24 separate trials\n"),
     ),
     f"{TWO} --test-epochs other-epo.fif": (
         lambda: of_two(test_epochs="other-epo.fif"),
@@ -145,21 +123,19 @@ CASES = {
         *("words_to_late_generalization", "times, 4 folds\n"),
     ),
     # Values are written as in Python.
-    f"{SHORT_EPOCHS} --reg DegreesOfFreedom(2.5) --preprocess zscore PCA(3)": (
-        lambda: short(reg=DegreesOfFreedom(2.5), preprocess=["zscore", PCA(3)]),
-        *("words", "16 channels"),
-    ),
-    f"{SHORT_EPOCHS} --reg 0.1 1 10 --average max": (
-        lambda: short(reg=[0.1, 1, 10], average="max"),
-        *("words", "16 channels"),
-    ),
-    f"{SHORT_EPOCHS} --kernel RBF(gamma=0.2) linear --reg tuned": (
-        lambda: short(kernel=[RBF(gamma=0.2), "linear"], reg="tuned"),
-        *("words", "16 channels"),
+    f"{SHORT_EPOCHS} --reg DegreesOfFreedom(2.5) --preprocess zscore PCA(3) "
+    "--picks 0 1 2 3": (
+        lambda: short(
+            reg=DegreesOfFreedom(2.5),
+            preprocess=["zscore", PCA(3)],
+            picks=[0, 1, 2, 3],
+        ),
+        *("words", "4 channels"),
     ),
     f"{SHORT_EPOCHS} --approx Nystrom(20) --kernel rbf --average 2 --equalize "
-    "--no-average-test --n-repeats 2": (
+    "--no-average-test --n-repeats 2 --y \"{'a':'class_1','b':['class_2']}\"": (
         lambda: short(
+            y={"a": "class_1", "b": "class_2"},
             approx=Nystrom(20),
             kernel="rbf",
             average=2,
@@ -167,81 +143,60 @@ CASES = {
             average_test=False,
             n_repeats=2,
         ),
-        *("words", "16 channels"),
-    ),
-    f"{SHORT_EPOCHS} --y \"{{'a':'class_1','b':['class_2']}}\"": (
-        lambda: short(y={"a": "class_1", "b": "class_2"}),
-        *("words", "40 trials, 2 classes"),
+        *("words", "2 classes"),
     ),
     f"{BOLD} --label-column label --drop rest --groups run --kernel rbf --reg 0.7 "
-    "--mask-img mask.nii.gz --process-mask-img centres.nii.gz --radius 3.5 --cv 4 "
+    "--mask-img mask.nii.gz --process-mask-img few.nii.gz --radius 3.5 --cv 4 "
     "--scoring roc_auc accuracy --standardize False --null max --correction fdr "
-    "--n-permutations 40 --random-state 4 --dtype float32 --n-jobs 1": (
+    "--n-permutations 9 --random-state 4 --dtype float32 --n-jobs 1": (
         lambda: of_images(
             searchlight,
             groups="run",
             mask_img="mask.nii.gz",
-            process_mask_img="centres.nii.gz",
+            process_mask_img="few.nii.gz",
             radius=3.5,
             standardize=False,
             kernel="rbf",
             reg=0.7,
             cv=4,
             scoring=["roc_auc", "accuracy"],
-            n_permutations=40,
+            n_permutations=9,
             null="max",
             random_state=4,
             dtype="float32",
         ),
-        *("bold_searchlight", "99 voxels"),
-    ),
-    f"{BOLD} {SHORT} --n-permutations 9 --train-on 'odd == 1'": (
-        lambda: of_images(searchlight, **IN_MASK, **ODD),
-        *("bold_searchlight_train_on", "trained on 16 trials, tested on 12 others"),
+        *("bold_searchlight", "18 voxels"),
     ),
     "regions bold.nii.gz --labels labels.tsv --drop rest --labels-img atlas.nii.gz "
     "--mask-img centres.nii.gz --train-on 'odd == 1' --groups run --n-permutations 9 "
     "--correction cluster": (
         lambda: of_images(decode_regions, groups="run", null="full", **ATLAS, **ODD),
-        *("bold_regions_train_on", "(median; 18 to 49)"),
+        *("bold_regions_train_on", "trained on 16 trials, tested on 12 others"),
+        "(median; 18 to 49)",
     ),
-    f"{BOLD} --mask-img mask.nii.gz --radius 3 {FEW} --label-column odd "
-    "--task regression --circular --period 3 --reg 0.3 --n-permutations 9": (
+    f"{CHOSEN} --label-column odd --task regression --circular --period 3 --reg 0.3": (
         lambda: of_images(
             searchlight,
-            nibabel.load("bold.nii.gz"),
+            kept=False,
             label="odd",
             task="regression",
             circular=True,
             period=3,
             reg=0.3,
-            process_mask_img="few.nii.gz",
-            n_permutations=9,
-            **IN_MASK,
+            n_permutations=4,
+            **IN_FEW,
         ),
         *("bold_searchlight_regression", "values from 0 to 1"),
     ),
     # Classes are chosen after z-scores.
-    f"{CHOSEN} 0 --classes rest face": (
+    f'{CHOSEN} --groups run --classes "{ANY}"': (
         lambda: of_images(
             searchlight,
-            nibabel.load("bold.nii.gz"),
-            groups="run",
-            classes=["rest", "face"],
-            process_mask_img="few.nii.gz",
-            **IN_MASK,
-        ),
-        *("bold_searchlight", "2 classes: face 16, rest 4"),
-    ),
-    f'{CHOSEN} 4 --classes "{ANY}"': (
-        lambda: of_images(
-            searchlight,
-            nibabel.load("bold.nii.gz"),
+            kept=False,
             groups="run",
             classes=ANY,
-            process_mask_img="few.nii.gz",
             n_permutations=4,
-            **IN_MASK,
+            **IN_FEW,
         ),
         *("bold_searchlight", "2 classes: any 28, none 4"),
     ),
@@ -251,7 +206,7 @@ CASES = {
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 @pytest.mark.parametrize("words", CASES)
 def test_commands_are_the_functions(inside, tmp_path, capsys, words, undrawn):
-    expected, stem, said = CASES[words]
+    expected, stem, *said = CASES[words]
     expected = expected()
     files = run(tmp_path / "new" / "out", words)
     assert {".h5", ".csv", ".png"} <= files.keys()
@@ -262,7 +217,9 @@ def test_commands_are_the_functions(inside, tmp_path, capsys, words, undrawn):
     table, scored = pd.read_csv(files[".csv"]), expected.scalar_metrics
     assert list(table.columns)[-len([*scored, *corrected]) :] == [*scored, *corrected]
     printed = capsys.readouterr().out
-    assert said in printed
+    if not len(expected.classes):
+        said.append(f"values from {expected.y.min():g} to {expected.y.max():g}")
+    assert all(each in printed for each in said)
     assert f" {expected.scores.max():.3f} " in line_of(printed, "Found: ")
     if corrected:
         p = expected.pvalues(*correction)
@@ -273,24 +230,26 @@ def test_commands_are_the_functions(inside, tmp_path, capsys, words, undrawn):
             assert line_of(printed, f"Test: significant {at} ").startswith(f"{n} of ")
 
 
-@pytest.mark.parametrize("correction", ["cluster", "tfce"])
 @pytest.mark.parametrize(
-    ("words", "limits"),
+    ("command", "limits"),
     [
-        ("generalize words-epo.fif --step 0.2 --n-permutations 19", (10**9, 0)),
+        (f"{TWO} --correction cluster", (10**9, 0)),
         # 18 centres, 19 permutations and 4 bytes.
-        (f"{BOLD} {SHORT} {FEW} --n-permutations 19", (18 * 19 * 4, 18 * 19 * 4 - 1)),
+        (
+            f"{BOLD} {SHORT} {FEW} --n-permutations 19 --correction tfce",
+            (18 * 19 * 4, 18 * 19 * 4 - 1),
+        ),
     ],
     ids=["epochs", "images"],
 )
 def test_clusters_keep_the_whole_null_or_stream_it(
-    inside, tmp_path, monkeypatch, words, limits, correction, undrawn, no_figures
+    inside, tmp_path, monkeypatch, command, limits, undrawn, no_figures
 ):
-    command, kept = f"{words} --correction {correction}", {}
+    kept = {}
     for most in limits:
         monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", most)
         result = load_result(run(tmp_path, command)[".h5"])
-        kept[result.parameters["null"]] = result.pvalues(correction)
+        kept[result.parameters["null"]] = result.pvalues(command.split()[-1])
     assert list(kept) == ["full", "stream"]
     assert_array_equal(kept["full"], kept["stream"])
     result = load_result(run(tmp_path, f"{command} --null full")[".h5"])
@@ -301,32 +260,28 @@ def test_smooth_takes_the_neighbours_of_picked_channels(
     inside, tmp_path, epochs, undrawn
 ):
     picks = epochs.ch_names[2:14]
-    words = "generalize words-epo.fif --smooth 5 --step 0.2 --n-permutations 9 --picks"
+    words = f"{TWO} --smooth 5 --picks"
     result = load_result(run(tmp_path, words, *picks)[".h5"])
     info = epochs.copy().pick(picks).info
     kernel = GraphSmooth(mne.channels.find_ch_adjacency(info, "eeg"), 5.0)
-    options = {"picks": picks, "step": 0.2, "n_permutations": 9, "random_state": 0}
-    expected = generalize_epochs(read(), kernel=kernel, **options)
+    expected = of_two(picks=picks, kernel=kernel)
     assert_array_equal(result.scores, expected.scores)
     assert_array_equal(result.predictions, expected.predictions)
     assert_allclose(result.lambdas, expected.lambdas, rtol=1e-10, atol=0)
-    plain = generalize_epochs(read(), **options)
+    plain = of_two(picks=picks)
     assert not np.allclose(plain.lambdas, expected.lambdas, rtol=1e-3, atol=0)
 
 
 def test_outputs_are_named_after_the_file_and_replaced(tmp_path, epochs, undrawn):
-    short, out = "--step 0.2 --n-permutations", tmp_path / "out"
-    for name, stem in {
-        "a_epo.fif": "a",
-        "b-epo.fif.gz": "b",
-        "-epo.fif": "epochs",
-    }.items():
-        epochs.save(tmp_path / name, verbose=False)
-        for n in (0, 12):
-            run(out / stem, f"epochs {tmp_path / name} {short} {n}")
-        names = {path.name for path in (out / stem).iterdir()}
-        assert names == {f"{stem}{end}" for end in (".png", ".csv", ".h5")}
-        assert load_result(out / stem / f"{stem}.h5").n_permutations == 12
+    path, out = tmp_path / "-epo.fif", tmp_path / "out"
+    epochs.save(path, verbose=False)
+    for n in (0, 12):
+        run(out, f"epochs {path} --step 0.2 --n-permutations {n}")
+    names = {path.name for path in out.iterdir()}
+    assert names == {f"epochs{end}" for end in (".png", ".csv", ".h5")}
+    assert load_result(out / "epochs.h5").n_permutations == 12
+    names = ("a_epo.fif", "b-epo.fif.gz", "c.set", "d_epo.mat", "epo-e.fif")
+    assert [_stem(Path(name)) for name in names] == ["a", "b", "c", "d", "epo-e"]
 
 
 # ---------------------------------------------------------------------- what is refused
@@ -338,24 +293,16 @@ def test_outputs_are_named_after_the_file_and_replaced(tmp_path, epochs, undrawn
         ("epochs absent-epo.fif", "no such file: .*absent-epo.fif"),
         ("epochs .", "is not a file of epochs"),
         ("epochs text-epo.fif", "text-epo.fif is not a file of epochs"),
-        ("epochs empty-epo.fif", "empty-epo.fif is not a file of epochs"),
         ("epochs cut-epo.fif", "cut-epo.fif is not a file of epochs"),
         ("epochs average-ave.fif", "average-ave.fif is not a file of epochs"),
-        ("epochs words.csv", "words.csv is not a file of epochs"),
         ("epochs raw.set", "raw.set holds no epochs, .* continuous recording"),
         ("epochs bad.set", "bad.set is not a file of epochs .*EEGLAB epochs"),
-        ("epochs two.mat", "two.mat .*it holds several variables, 'a', 'b'"),
         ("epochs text.mat", "text.mat is not a file of epochs"),
-        ("words --y color", "y='color' is not a metadata column.*'block'"),
-        ("words --window 3", "longer than the epoch"),
+        ("epochs two.mat", "two.mat .*it holds several variables, 'a', 'b'"),
         ("words --kernel rbff", r"Did you mean rbf\?$"),
-        ("words --reg DegreesOfFreedom(40)", "15 independent directions"),
         ("words --reg __import__('os')", "Invalid value for 'reg': .__import__"),
-        ("words --n-permutations -1", "Invalid value for 'n_permutations': -1"),
         ("words --smooth 1 --kernel rbf", "--smooth sets a linear kernel"),
-        ("words --smooth -1", "Invalid value for 'strength': -1"),
         ("words --smooth 1 --picks Fz", "--smooth needs four or more"),
-        ("generalize words-epo.fif --same-trials True", "same_trials"),
         ("generalize words-epo.fif --test-epochs gone-epo.fif", "no such file: gone"),
         ("generalize words-epo.fif --test-epochs text-epo.fif", "text-epo.fif is not"),
         (
@@ -370,19 +317,11 @@ def test_outputs_are_named_after_the_file_and_replaced(tmp_path, epochs, undrawn
             "words --sensors True --correction cluster-depth",
             "cluster-depth is for time courses, and with --sensors there is a map",
         ),
-        (f"{BOLD} --mask-img no.nii", "mask_img: 'no.nii' is no file"),
-        (f"{BOLD} --mask-img other.nii.gz", "mask_img is on another grid"),
-        (f"{BOLD} --radius wide", "Invalid value for 'radius': 'wide'"),
-        (f"{BOLD} --drop face house", "class"),
-        (f"{BOLD} --classes face horse", "'horse', which is no label in y. The lab"),
-        (f"{BOLD} --train-on 'task == 1'", "train_on='task == 1' is no query on the"),
-        (f"{BOLD} --null stream", "Invalid value for 'null': 'stream'.*auto.*full"),
         (f"{BOLD} --null max --correction tfce", "tfce needs .*--null full"),
         (f"{BOLD} --correction cluster-depth", "courses, and images have positions"),
         (f"{BOLD} --threshold 1 --correction cluster", "--threshold 1 is not a p-lev"),
         (f"{BOLD} --threshold .01", "is for clusters. Add --correction"),
         ("regions bold.nii.gz --labels labels.tsv --labels-img no.nii", "is no file"),
-        ("regions bold.nii.gz --labels labels.tsv --lut names.tsv", "names of an atl"),
     ],
 )
 def test_what_cannot_be_decoded_is_one_line_and_status_two(
@@ -439,16 +378,11 @@ def test_stopped_run_is_continued(inside, tmp_path, kept, capsys, stop, no_figur
         assert checkpoint.finished == {0}
     assert call(*command) == 2
     assert f"{kept} is from an interrupted run. Add --re" in capsys.readouterr().err
-    for other, named in (
-        ("--dtype float32", "dtype was"),
-        ("--confounds chunk", "confounds"),
-        ("--permute free", "permute was"),
-    ):
-        assert call(f"{LONG} {other} --resume", "--out", tmp_path) == 2
-        message = capsys.readouterr().err
-        assert "is the checkpoint of another run" in message
-        assert named in message
-        assert kept.exists()
+    assert call(*command, *"--permute free --resume".split()) == 2
+    message = capsys.readouterr().err
+    assert "is the checkpoint of another run" in message
+    assert "permute was" in message
+    assert kept.exists()
     assert call(*command, "--resume", "--n-jobs", "1") == 0
     assert f"Continuing {kept}\n" in capsys.readouterr().out
     assert not kept.exists()
@@ -478,26 +412,17 @@ def test_checkpoints_of_nobody_or_of_others(inside, tmp_path, kept, capsys, no_f
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (OSError("no space left"), "no space left"),
-        (
-            WorkersLostError("A worker was killed. Use (n_jobs)."),
-            "A worker was killed.",
-        ),
-    ],
+    "error", [OSError("It ended."), WorkersLostError("It ended. Use (n_jobs).")]
 )
 def test_errors_say_that_the_run_can_be_continued(
-    inside, tmp_path, capsys, stop, no_figures, error, words
+    inside, tmp_path, capsys, stop, no_figures, error
 ):
-    let_go = stop(error)
+    stop(error)
     assert call(f"{LONG} {FEW}", "--out", tmp_path) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"mvpa-kfda: error: {words}")
+    assert said.startswith("mvpa-kfda: error: It ended.")
     assert said.endswith(" (Run the same command with --resume to continue.)\n")
     assert "checkpoint" not in said
-    let_go()
-    assert call(f"{LONG} {FEW}", "--out", tmp_path, "--resume") == 0
 
 
 def test_output_that_fails_leaves_the_checkpoint(
@@ -523,27 +448,17 @@ def test_output_that_fails_leaves_the_checkpoint(
 
 
 @pytest.mark.usefixtures("heard")
-@pytest.mark.parametrize(
-    ("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)]
-)
-def test_signals_stop_a_run_that_continues(
-    inside, tmp_path, kept, capsys, monkeypatch, name, status
+def test_a_signal_stops_a_run_that_continues(
+    inside, tmp_path, kept, capsys, monkeypatch
 ):
-    if not hasattr(signal, name):
-        pytest.skip("not on Windows")
     save = Checkpoint.save
 
     def save_and_signal(self, number, arrays):
         save(self, number, arrays)
-        signal.raise_signal(getattr(signal, name))
+        signal.raise_signal(signal.SIGTERM)
 
-    # Processes that a shell starts in its background ignore the signal.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr(Checkpoint, "save", save_and_signal)
-    try:
-        assert call(LONG, "--out", tmp_path) == status
-    finally:
-        signal.signal(signal.SIGINT, before)
+    assert call(LONG, "--out", tmp_path) == 143
     assert capsys.readouterr().err == f"mvpa-kfda: {CONTINUE}"
     assert [*tmp_path.iterdir()] == [kept]  # closed: no log beside it
 
@@ -555,7 +470,7 @@ def test_signals_stop_a_run_that_continues(
 def runs(tmp_path_factory):
     """Return two runs of fMRIPrep, their events, a mask, and tables of confounds."""
     root = tmp_path_factory.mktemp("prep")
-    bids_data.write_fmri(root / "raw", root / "prep", ("01",), 2, shape=(5, 5, 5))
+    bids_data.write_fmri(root / "raw", root / "prep", ("01",), 2, shape=(4, 4, 4))
     bids_data.add_confounds(root / "prep")
     ends = "_bold.nii.gz", "_events.tsv", "_mask.nii.gz", "_timeseries.tsv"
     return [sorted(map(str, root.rglob(f"*{end}"))) for end in ends]
@@ -609,7 +524,6 @@ def test_every_option_of_betas_reaches_the_function(runs, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("given", "strategy", "tuned", "drifts"),
     [
-        ("motion", ("motion",), {}, "cosine"),
         ("compcor --n-compcor 1", ("compcor", "high_pass"), {"n_compcor": 1}, None),
         ("scrub --fd-threshold 0.3", ("scrub",), {"fd_threshold": 0.3}, "cosine"),
     ],
@@ -639,8 +553,6 @@ def test_drifts_of_fmriprep_take_the_place_of_others(
         ("--fmriprep motion --n-compcor 3", "n_compcor=3 is for --fmriprep"),
         ("--fd-threshold 0.3", "--fd-threshold tunes confounds of fMRIPrep. Add"),
         ("--fmriprep scrub --fd-threshold 0.01", "leaves no scan. Raise"),
-        ("--fmriprep wm_csf", "bold.nii.gz: nilearn finds no confounds 'wm_csf'"),
-        ("--t-r 0", "Invalid value for 't_r': 0"),
         ("--conditions bee", "conditions names 'bee', which no trial_type is"),
         ("--confound-columns x", "Add --confounds TABLE, or leave it out"),
         ("--fmriprep motion --confounds EVENTS", "either --fmriprep or"),
@@ -649,8 +561,6 @@ def test_drifts_of_fmriprep_take_the_place_of_others(
             "run-1_events.tsv has no column 'x', which --confound-columns names",
         ),
         ("--events no.tsv", "no such file: no.tsv"),
-        ("--events FIRST", "imgs holds 2 runs but events 1 item"),
-        ("--events SECOND FIRST", "events in the same order"),
     ],
 )
 def test_betas_that_cannot_be_are_refused_in_one_line(
