@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from mvpa_kfda import decode_regions, load_result, searchlight
 from mvpa_kfda.cli import output
+from tests import build
 from tests.commands import (
     AFFINE,
     BOLD,
@@ -209,6 +210,14 @@ def test_voxels_that_were_not_decoded_are_counted(inside, tmp_path, capsys, no_f
     assert line.startswith("mvpa-kfda: warning: 1 of 125 voxels hold NaN or infinite")
     assert ".py" not in line
     assert "125 voxels, 1 of them not decoded; 6 voxels" in printed.out
+
+
+def test_each_peak_of_a_group_is_a_line():
+    group = build.group("VolumeResult", alpha=0.9)
+    lines = list(output.word_group(group))
+    assert not any("\n" in line for line in lines)
+    heading = next(i for i, line in enumerate(lines) if line.split()[0] == "x")
+    assert len(lines) > heading + 1
 
 
 def test_reader_who_goes_away_spoils_no_file(inside, tmp_path, monkeypatch, undrawn):
