@@ -673,7 +673,11 @@ def test_times_do_not_depend_on_the_others(entry):
     # Blocks of times begin elsewhere.
     shorter, longer = entry(LONG[:, :, 1:], **PERMUTED), entry(LONG, **PERMUTED)
     at = LATER.get(entry.cells, np.s_[:, 1:] if shorter.scores.ndim > 1 else np.s_[1:])
-    assert_same_numbers(numbers_at(shorter, ...), numbers_at(longer, at))
+    # BLAS may round otherwise where values begin at another address.
+    rounding = 1e-12 if entry.predicts == "numbers" else 0
+    numbers = numbers_at(shorter, ...), numbers_at(longer, at)
+    for some, others in zip(*numbers, strict=True):
+        assert_allclose(some, others, rtol=0, atol=rounding)
 
 
 @pytest.mark.parametrize("name", ["voxels", "vertices"])

@@ -562,6 +562,8 @@ class FoldwisePlan(PlanMixin):
         The precision in which labels are processed, but for what they choose.
     rank : int | None
         How many discriminants to use; None: all.
+    codes : ndarray of int, shape (n,) | None
+        The label vector of steps that learn from labels.
     """
 
     X: np.ndarray
@@ -572,7 +574,6 @@ class FoldwisePlan(PlanMixin):
     inner: InnerFolds | None
     dtype: np.dtype
     rank: int | None = None
-    #: The label vector (n,) of steps that learn from labels.
     codes: np.ndarray | None = None
     #: By number the folds; the last contrasts and their products; and what there is of
     #: observed ones.
