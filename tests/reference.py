@@ -389,6 +389,22 @@ def pairs_of_scores(sets, n_classes):
     }
 
 
+def area(codes, scores):
+    """Return the mean area under the ROC curve of each class against the rest.
+
+    By probabilities: scores are times the number of training trials.
+    """
+    if len(np.unique(codes)) < scores.shape[1] or not np.isfinite(scores).all():
+        return np.nan
+    areas = []
+    for k in range(scores.shape[1]):
+        others = np.delete(scores, k, axis=1)
+        odds = scores[:, k] - np.logaddexp.reduce(others, axis=1)
+        above = np.subtract.outer(odds[codes == k], odds[codes != k])
+        areas.append(np.mean(above > 0) + np.mean(above == 0) / 2)
+    return np.mean(areas)
+
+
 def mean_or(values, chance):
     """The mean of what is not NaN, or chance."""
     values = np.array(values)

@@ -110,22 +110,6 @@ def predict(K, K_test, y, lam, predicts, n_classes=None):
     return model.predict(K_test), model.class_scores(K_test)
 
 
-def area(codes, scores):
-    """Return the mean area under the ROC curve of each class against the rest.
-
-    By probabilities: scores are times the number of training trials.
-    """
-    if len(np.unique(codes)) < scores.shape[1] or not np.isfinite(scores).all():
-        return np.nan
-    areas = []
-    for k in range(scores.shape[1]):
-        others = np.delete(scores, k, axis=1)
-        odds = scores[:, k] - np.logaddexp.reduce(others, axis=1)
-        above = np.subtract.outer(odds[codes == k], odds[codes != k])
-        areas.append(np.mean(above > 0) + np.mean(above == 0) / 2)
-    return np.mean(areas)
-
-
 @dataclass(frozen=True)
 class Learned:
     """What every fold learns first: transformers, after confounds (n, k) are out."""
@@ -197,7 +181,7 @@ def refit(cell, method, labels, truth, folds, predicts, learned=None):
                 grams[i], crosses[i], y[train], lam, predicts, n_classes
             )
             if predicts == "classes":
-                areas.append(area(true[test], len(train) * scores))
+                areas.append(reference.area(true[test], len(train) * scores))
                 sets.append((true[test], scores, len(train)))
         if predicts == "classes":
             of_pairs.append(reference.pairs_of_scores(sets, n_classes))
@@ -434,7 +418,7 @@ def test_folds_and_trials_are_those_of_refitted_models(entry, what):
             for name in ("pairwise_accuracy", "crossnobis"):
                 assert_allclose(found[name][k], of_pairs[name], rtol=1e-6, atol=1e-9)
             scores = len(train) * scores
-            expected = area(truth[test], scores)
+            expected = reference.area(truth[test], scores)
             assert_allclose(found["roc_auc"][k], expected, rtol=1e-7)
             elsewhere = "test_times" in result.axes and index[0] != index[1]
             if elsewhere or not options:

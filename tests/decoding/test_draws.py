@@ -499,17 +499,6 @@ def scale_of(K):
     return np.trace(K - K.mean(axis=0)) / len(K)
 
 
-def area(codes, scores):
-    """Return the mean area under the ROC curve of each class, by probabilities."""
-    areas = []
-    for k in range(C):
-        others = np.delete(scores, k, axis=1)
-        odds = scores[:, k] - np.logaddexp.reduce(others, axis=1)
-        above = np.subtract.outer(odds[codes == k], odds[codes != k])
-        areas.append(np.mean(above > 0) + np.mean(above == 0) / 2)
-    return np.mean(areas)
-
-
 def learned(procedure, cell, trained, tested, train):
     """Return features of training and test samples, by what the fold has learned."""
     A, B = trained.S @ cell.X, tested.S @ cell.X_test
@@ -568,7 +557,7 @@ def once(procedure, cell, trained, tested, folds):
         found, scores = predict_fold(procedure, cell, trained, tested, train, test)
         predicted += found.tolist()
         true += tested.codes[test].tolist()
-        areas.append(area(tested.codes[test], scores))
+        areas.append(reference.area(tested.codes[test], scores))
         sets.append((tested.codes[test], scores / len(train), len(train)))
     table = np.zeros((C, C))
     np.add.at(table, (true, predicted), 1)
