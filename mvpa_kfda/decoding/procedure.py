@@ -184,7 +184,9 @@ class Repeating:
 
     def __post_init__(self):
         """Check what does not depend on folds."""
-        check_count("n_repeats", self.n_repeats, minimum=1)
+        n_repeats = check_count("n_repeats", self.n_repeats, minimum=1)
+        # As in `Method`: products of small integers of NumPy overflow.
+        object.__setattr__(self, "n_repeats", n_repeats)
         for name in ("equalize", "average_test"):
             check_flag(name, getattr(self, name))
 

@@ -840,7 +840,7 @@ def test_majority_null_keeps_the_level_where_half_have_the_effect(power):
 def test_comparisons_within_subjects(studies):
     equal, different = list(studies.PAIRS)[:2], list(studies.PAIRS)[2:]
     found = studies.comparisons(N_OTHER, equal)
-    assert len(found) == 4
+    assert len(found) == 2
     check_level(found, N_OTHER)
     check_exact(found["permutation, neither decodes"]["none"])
     found = studies.comparisons(N_OTHER, different)
