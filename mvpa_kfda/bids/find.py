@@ -9,6 +9,7 @@ read without its content being on record. What is beside a file follows BIDS' ru
 inheritance: from its folder up to the dataset, names without an entity that differs.
 """
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -134,7 +135,8 @@ def check_dataset(folder, what):
     if not (folder / "dataset_description.json").is_file():
         mend = "Use the folder that contains the sub-* folders."
         if any(folder.glob("sub-*/")):
-            mend = 'Add one: {"Name": "tedana", "BIDSVersion": "1.10.0"} will do.'
+            name = json.dumps(folder.name)
+            mend = f'Add one: {{"Name": {name}, "BIDSVersion": "1.10.0"}} will do.'
         raise ValueError(
             f"{what} {folder} is no BIDS dataset: it holds no "
             f"dataset_description.json. {mend}"

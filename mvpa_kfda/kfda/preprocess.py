@@ -142,7 +142,8 @@ def needs_labels(step):
     if tags is not None and tags().target_tags.required:
         return True
     within = [x for x in step.get_params().values() if not isinstance(x, type)]
-    return any(needs_labels(x) for x in within if hasattr(x, "transform"))
+    steps = [x for x in within if hasattr(x, "transform") and hasattr(x, "get_params")]
+    return any(map(needs_labels, steps))
 
 
 def check_kernel_after(kernel, preprocessing, given):

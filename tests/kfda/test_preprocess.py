@@ -178,6 +178,12 @@ def test_what_may_be_a_step():
         for step in (Plain(3.0), FunctionTransformer(lambda Z: 3.0 * Z))
     )
     assert_allclose(result.class_scores, expected.class_scores, rtol=1e-12)
+    # What has a `transform`, but is no transformer, is no step within another one.
+    table = FunctionTransformer(
+        lambda Z, by: 3.0 * Z, kw_args={"by": 1}, inv_kw_args=pd.DataFrame()
+    )
+    result = cross_validate(X, CODES, preprocess=table, **options)
+    assert_allclose(result.class_scores, expected.class_scores, rtol=1e-12)
     # None is changed by what folds learn.
     step, pipeline = StandardScaler(), make_pipeline(RobustScaler())
     cross_validate(X, CODES, cv=4, preprocess=[step, pipeline])
